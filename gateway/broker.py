@@ -17,6 +17,9 @@ from gateway.groups.coordinator import Coordinator
 from gateway.log.context import LogContext
 from gateway.peers.log_ends import LogEnds
 from gateway.peers.peers import Peers
+from gateway.transactions.coordinator import TransactionCoordinator
+from gateway.transactions.local_markers import LocalMarkers
+from gateway.transactions.verifier import Verifier
 
 
 class Broker(Cluster):
@@ -33,21 +36,25 @@ class Broker(Cluster):
         super().__init__(context, stores, settings, deliver, features)
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
         self.groups = Coordinator(self, settings)
+        self.markers_here = LocalMarkers(self, self.groups)
+        self.transactions = TransactionCoordinator(self, self.markers_here)
         self.automatic_creation = AutomaticCreation(self)
         self.following.on_deleted(self.groups.expiry.topic_deleted)
         if self.leading is not None:
             self.leading.on_moved(self.groups.moved)
+            self.leading.on_moved(self.transactions.moved)
         self.peers = (
             Peers(self.gateways, self.node_id, settings.gateway_listener)
             if isinstance(self.gateways, SharedGateways)
             else None
         )
+        self.verifier = Verifier(self.transactions, self.peers)
         """Where there are several gateways."""
         self.log_ends = LogEnds(self.gateways, self.peers)
 
     async def run(self) -> None:
         """The background work of the log, on topics, and with other gateways, for ever. Groups have their own
-        (`groups.run`).
+        (`groups.run`), and so have transactions (`transactions.run`).
         """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(super().run)

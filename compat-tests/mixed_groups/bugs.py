@@ -10,14 +10,14 @@ from typing import Any
 
 import trio
 
-from gateway.groups.group_commit import NoEffect, Pending
 from gateway.groups.group_state import GroupData
 from gateway.groups.journal import Journal
-from gateway.groups.lane import Lane
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.offsets import OffsetTable
 from gateway.groups.roster import Roster
 from gateway.groups.served import Group
+from gateway.journal.group_commit import NoEffect, Pending
+from gateway.journal.lane import Lane
 from wireproto.kafka.errors import ErrorCode
 
 LATE_SECONDS = 0.5

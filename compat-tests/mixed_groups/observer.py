@@ -12,8 +12,9 @@ from typing import Any
 from kafka.protocol.consumer import FetchRequest
 
 from gateway.groups.consumer_protocol import assigned_partitions
-from gateway.groups.internal_topic import OFFSETS_TOPIC, OFFSETS_TOPIC_PARTITIONS, partition_for
+from gateway.groups.internal_topic import OFFSETS_TOPIC, OFFSETS_TOPIC_PARTITIONS
 from gateway.groups.records import GroupRecord, OffsetRecord, decode_record
+from gateway.journal.internal_topic import partition_for
 from mixed_groups.events import (
     OBSERVER,
     Described,

@@ -11,13 +11,12 @@ from typing import Final
 
 from gateway.groups.records import (
     CommittedOffset,
-    MalformedRecord,
     OffsetRecord,
-    UnknownRecord,
     decode_record,
     offset_key,
     offset_value,
 )
+from gateway.journal.fields import MalformedRecord, UnknownRecord
 from wireproto.records.builder import build_batch
 from wireproto.records.errors import InvalidBatch
 from wireproto.records.header import Buffer, read_header

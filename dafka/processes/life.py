@@ -249,6 +249,7 @@ class Life(abc.ABC):
                     nursery.start_soon(survey.run)
                 await self._recover(broker, nursery)
                 nursery.start_soon(broker.groups.run)
+                nursery.start_soon(broker.transactions.run)
                 if self.remembering.compared.is_set():
                     await self._create_topics(broker)
                 else:
@@ -367,6 +368,7 @@ async def _wake_parked(server: Server, broker: Broker) -> None:
     await server.context.shutting_down.wait()
     broker.wake_parked()
     broker.groups.stop()
+    broker.transactions.stop()
 
 
 async def _serve_clients(

@@ -1,10 +1,10 @@
 """DescribeProducers (key 61), version 0: the idempotent producers that a partition knows (KIP-664).
 
 Behaviour
-  Per producer: id, epoch, the last sequence that was appended, and the largest timestamp of its last batch.
-  No transactions: the coordinator's epoch and the transaction's first offset are -1. A partition that is not
-  there is UNKNOWN_TOPIC_OR_PARTITION, an invalid topic name INVALID_TOPIC_EXCEPTION, a partition that is not
-  recovered NOT_LEADER_OR_FOLLOWER.
+  Per producer: id, epoch, the last sequence that was appended (-1: none since a marker raised the epoch), the
+  largest timestamp of its last batch or marker, the epoch of the coordinator that ended its last transaction,
+  and where its open one begins (-1: none). A partition that is not there is UNKNOWN_TOPIC_OR_PARTITION, an
+  invalid topic name INVALID_TOPIC_EXCEPTION, a partition that is not recovered NOT_LEADER_OR_FOLLOWER.
 
 Version notes
   There is one version.
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 MAX_PRODUCERS_PER_ANSWER: Final = 100_000
 """Producers in one answer: some 4 MB. A request of a few bytes could name one partition over and over."""
-
-NO_TRANSACTION: Final = -1
 
 _Answer: Any = RESPONSE_CLASSES[ApiKey.DESCRIBE_PRODUCERS]
 _Topic: Any = _Answer.TopicResponse
@@ -88,13 +86,11 @@ def _producers(broker: Broker, name: str, index: int, left: int) -> list[Any]:
     return [
         _Producer(
             producer_id=producer_id,
-            producer_epoch=epoch,
-            last_sequence=last_sequence,
-            last_timestamp=timestamp,
-            coordinator_epoch=NO_TRANSACTION,
-            current_txn_start_offset=NO_TRANSACTION,
+            producer_epoch=producer.epoch,
+            last_sequence=producer.last_sequence,
+            last_timestamp=producer.timestamp,
+            coordinator_epoch=producer.coordinator_epoch,
+            current_txn_start_offset=producer.first_offset,
         )
-        for producer_id, epoch, last_sequence, timestamp in partition.producers.state.active(
-            broker.context.now_ms()
-        )
+        for producer_id, producer in partition.producers.state.active(broker.context.now_ms())
     ]

@@ -6,9 +6,13 @@ min_bytes and no error the answer waits for max_wait_ms at most, woken when a hi
 offset outside of the log is OFFSET_OUT_OF_RANGE, never a silent reset; between high watermark and end the
 answer is empty.
 
+Isolation: who asks for read_committed (1) is given what lies below the last stable offset, markers and
+aborted records included, with the list of aborted transactions that these are part of; it waits for what
+becomes stable. Who asks for read_uncommitted is given all, and no list. Until it is known which transactions
+are open read_committed is NOT_LEADER_OR_FOLLOWER, and the last stable offset -1.
+
 Version notes: from 7 there are sessions (KIP-227, `gateway.fetch.session`); from 13 topics come by id
-(unknown: UNKNOWN_TOPIC_ID); read_committed (isolation 1) sees the same as read_uncommitted: there are no
-transactions, the last stable offset is the high watermark. Skipped on purpose: follower fetches (a replica id
+(unknown: UNKNOWN_TOPIC_ID). Skipped on purpose: follower fetches (a replica id
 makes a session worth more, and nothing else), preferred read replica (-1), diverging epochs.
 """
 

@@ -2,11 +2,11 @@
 
 Behaviour
   Groups (type 0) are answered with the gateway that leads their partition of `__consumer_offsets`,
-  transactional ids (1) with this one, at the address of the listener of the same name as the one the request
-  came in on, whether or not the group exists, the empty one included; COORDINATOR_NOT_AVAILABLE while nobody
-  leads it. An
-  unknown type is INVALID_REQUEST. The first request for a group makes the topic that groups live in; while
-  that is impossible the answer is COORDINATOR_NOT_AVAILABLE.
+  transactional ids (1) with that of `__transaction_state`, at the address of the listener of the same name as
+  the one the request came in on, whether or not the group or id exists, the empty one included;
+  COORDINATOR_NOT_AVAILABLE while nobody leads it. An unknown type is INVALID_REQUEST. The first request of a
+  type makes the topic that its keys live in; while that is impossible the answer is
+  COORDINATOR_NOT_AVAILABLE.
 
 Version notes
   v0 is for groups only. v1 brings the key type, throttle time and a message (Kafka's is "NONE" where all is
@@ -14,7 +14,7 @@ Version notes
   share groups.
 
 Differs from Kafka
-  Kafka answers COORDINATOR_NOT_AVAILABLE until the topic of groups is made; here the request waits for it.
+  Kafka answers COORDINATOR_NOT_AVAILABLE until the topic is made; here the request waits for it.
   Share-group partitions (type 2) are INVALID_REQUEST in v6 as well: there are no share groups here. Kafka
   makes the topic for their state and answers COORDINATOR_NOT_AVAILABLE meanwhile.
 """
@@ -32,6 +32,7 @@ from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
+    from gateway.journal.coordinator import PartitionedCoordinator
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -53,10 +54,12 @@ async def find_coordinator(request: Request, broker: Broker) -> Response:
         one.id: {"node_id": one.id, "host": one.host, "port": one.port}
         for one in broker.gateways.brokers(request.local_address)
     }
+    served: PartitionedCoordinator[Any] | None = None
     if body.key_type in {GROUP, TRANSACTION}:
+        served = broker.groups if body.key_type == GROUP else broker.transactions
         error, message = ErrorCode.NONE, ""
-        if body.key_type == GROUP and keys:
-            error = await _find_group(broker, keys[0])
+        if keys:
+            error = await _find(served, keys[0])
             message = "" if batched or error is ErrorCode.NONE else error.message
     else:
         error = ErrorCode.INVALID_REQUEST
@@ -67,9 +70,8 @@ async def find_coordinator(request: Request, broker: Broker) -> Response:
     for key in keys:
         await request.work.before(ELEMENT)
         code, why, node = error, message, _NOBODY
-        if error is ErrorCode.NONE:
-            number = broker.groups.node_of(key) if body.key_type == GROUP else broker.node_id
-            node = nodes.get(number, _NOBODY)
+        if served is not None and error is ErrorCode.NONE:
+            node = nodes.get(served.node_of(key), _NOBODY)
             if node is _NOBODY:
                 code, why = ErrorCode.COORDINATOR_NOT_AVAILABLE, "its last coordinator is gone"
         if not batched:
@@ -80,10 +82,10 @@ async def find_coordinator(request: Request, broker: Broker) -> Response:
     return await answer_of(len(coordinators), request, response)
 
 
-async def _find_group(broker: Broker, group_id: str) -> ErrorCode:
-    """Have groups served; no error, or why that is impossible."""
+async def _find(served: PartitionedCoordinator[Any], key: str) -> ErrorCode:
+    """Have groups, or transactional ids, served; no error, or why that is impossible."""
     try:
-        await broker.groups.find(group_id)
+        await served.find(key)
     except KafkaError as error:
         return error.code
     return ErrorCode.NONE

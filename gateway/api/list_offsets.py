@@ -1,14 +1,15 @@
 """ListOffsets (key 2), versions 1 to 11: the offset that belongs to a timestamp, or to a special one.
 
 Behaviour
-  * -1, latest: the high watermark; with read_committed the same, since there are no transactions.
+  * -1, latest: the high watermark; with read_committed the last stable offset.
   * -2, earliest: the log's start.
   * -3, the highest timestamp: the first record that has it; offset -1 when the log is empty.
   * -4, earliest local: as earliest, since there is no tiered storage.
   * -5, latest tiered, and -6, earliest pending upload: offset -1 without an error, for the same reason.
   * 0 and above: the first record whose timestamp is at or after it, exactly; offset -1 if there is none.
 
-  Everything is cut at the high watermark. Latest and earliest never leave memory: Spark asks for both at
+  Everything is cut at the high watermark, or with read_committed at the last stable offset: a record behind
+  that is none. Latest and earliest never leave memory: Spark asks for both at
   every poll. `current_leader_epoch` is checked first (74, 75; -1 is not given). A partition that is twice
   in a request is INVALID_REQUEST, once. An isolation level other than 0 and 1 is an unknown error for every
   partition, as in Kafka. Until a partition is recovered all but the earliest offset is OFFSET_NOT_AVAILABLE
@@ -84,7 +85,10 @@ LOOKUPS_AT_ONCE: Final = 16
 _SIZE_CORRELATION: Final = Struct(">ii")
 _AVAILABLE: Final = attrgetter("available")
 _EPOCH: Final = attrgetter("leader_epoch")
-_LATEST: Final = attrgetter("high_watermark")
+_LATEST: Final = (attrgetter("high_watermark"), attrgetter("last_stable_offset"))
+"""By isolation level."""
+
+READ_COMMITTED: Final = 1
 _EARLIEST: Final = attrgetter("log_start_offset")
 
 
@@ -94,6 +98,7 @@ class _Lookup:
 
     partition: Partition
     timestamp: int
+    committed: bool
 
 
 _Offsets: TypeAlias = dict[int, OffsetFields | _Lookup]
@@ -106,10 +111,13 @@ class _Ends:
     `topics` are (name, highest index, (index, leader epoch, whether the latest is wanted) of each partition).
     """
 
-    __slots__ = ("answer", "earliest", "seen", "topics")
+    __slots__ = ("answer", "earliest", "isolation_level", "seen", "topics")
 
-    def __init__(self, topics: list[tuple[str, int, list[tuple[int, int, bool]]]]) -> None:
+    def __init__(
+        self, topics: list[tuple[str, int, list[tuple[int, int, bool]]]], isolation_level: int
+    ) -> None:
         self.topics = topics
+        self.isolation_level = isolation_level
         self.earliest = not all(latest for _, _, asked in topics for _, _, latest in asked)
         self.seen: list[object] | None = None
         """What was looked at for the answer: from the same follows the same."""
@@ -148,6 +156,7 @@ def _look(ends: _Ends, broker: Broker) -> list[object] | None:
     more than to look. None: a partition is missing.
     """
     seen: list[object] = []
+    latest = _LATEST[ends.isolation_level]
     for name, highest, asked in ends.topics:
         topic = broker.topics.get(name)
         if topic is None or highest >= len(topic.partitions):
@@ -159,7 +168,7 @@ def _look(ends: _Ends, broker: Broker) -> list[object] | None:
             partitions = [partitions[index] for index, _, _ in asked]
         seen += map(_AVAILABLE, partitions)
         seen += map(_EPOCH, partitions)
-        seen += map(_LATEST, partitions)
+        seen += map(latest, partitions)
         if ends.earliest:
             # What epoch the record at the log's start has follows from its offset.
             seen += map(_EARLIEST, partitions)
@@ -179,12 +188,13 @@ def _ends(body: ListOffsetsRequest) -> _Ends | None:
             return None
         asked = [(index, epoch, timestamp == LATEST) for index, epoch, timestamp in topic.partitions]
         topics.append((topic.name, max(indexes), asked))
-    return _Ends(topics)
+    return _Ends(topics, body.isolation_level)
 
 
 def _offsets(ends: _Ends, broker: Broker) -> list[int] | None:
     """Offset and leader epoch of each partition, one after the other; None if that takes more than a look."""
     found: list[int] = []
+    end_of = _LATEST[ends.isolation_level]
     for name, _, asked in ends.topics:
         topic = broker.topics.get(name)
         assert topic is not None
@@ -193,7 +203,7 @@ def _offsets(ends: _Ends, broker: Broker) -> list[int] | None:
             present = partition.leader_epoch
             if not partition.available or epoch not in {NO_EPOCH, present}:
                 return None
-            found += (partition.high_watermark, present) if latest else _start(partition)
+            found += (end_of(partition), present) if latest else _start(partition)
     return found
 
 
@@ -228,6 +238,7 @@ async def list_offsets(request: Request, broker: Broker) -> Response:
     body: ListOffsetsRequest = request.body
     if body.isolation_level not in {0, 1}:
         return encode_list_offsets_response(version, header.correlation_id, _all_failed(body))
+    committed = body.isolation_level == READ_COMMITTED
     results: _Results = {}
     lookups: list[tuple[_Offsets, int]] = []
     done = 0
@@ -249,9 +260,9 @@ async def list_offsets(request: Request, broker: Broker) -> Response:
                 and (partition := partitions[index]).available
                 and (epoch == NO_EPOCH or epoch == partition.leader_epoch)  # noqa: PLR1714 - a tuple costs
             ):
-                offsets[index] = index, 0, -1, partition.high_watermark, partition.leader_epoch
+                offsets[index] = index, 0, -1, partition.visible_end(committed), partition.leader_epoch
             else:
-                offset = offsets[index] = _from_memory(known, asked, version)
+                offset = offsets[index] = _from_memory(known, asked, version, committed=committed)
                 if isinstance(offset, _Lookup):
                     lookups.append((offsets, index))
             done += 1
@@ -274,7 +285,9 @@ def _all_failed(body: ListOffsetsRequest) -> list[tuple[str, list[OffsetFields]]
     ]
 
 
-def _from_memory(topic: Topic | None, asked: AskedOffset, version: int) -> OffsetFields | _Lookup:
+def _from_memory(
+    topic: Topic | None, asked: AskedOffset, version: int, *, committed: bool
+) -> OffsetFields | _Lookup:
     """The answer for one partition, unless it takes a look-up."""
     index, leader_epoch, timestamp = asked
     if timestamp < 0 and version < SINCE_VERSION.get(timestamp, version + 1):
@@ -286,7 +299,7 @@ def _from_memory(topic: Topic | None, asked: AskedOffset, version: int) -> Offse
     if error is not ErrorCode.NONE:
         return PartitionOffset(index, error)
     if timestamp == LATEST and partition.available:
-        return index, 0, -1, partition.high_watermark, partition.leader_epoch
+        return index, 0, -1, partition.visible_end(committed), partition.leader_epoch
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return PartitionOffset(index, ErrorCode.NONE)
     if timestamp in (EARLIEST, EARLIEST_LOCAL) and not partition.withheld:
@@ -297,7 +310,7 @@ def _from_memory(topic: Topic | None, asked: AskedOffset, version: int) -> Offse
         return PartitionOffset(
             index, ErrorCode.OFFSET_NOT_AVAILABLE if later else ErrorCode.LEADER_NOT_AVAILABLE
         )
-    return _Lookup(partition, timestamp)
+    return _Lookup(partition, timestamp, committed)
 
 
 async def _look_up(lookups: list[tuple[_Offsets, int]]) -> None:
@@ -323,7 +336,7 @@ async def _find(index: int, lookup: _Lookup) -> PartitionOffset:
             found = await lookup.partition.offset_for_timestamp(lookup.timestamp)
     except KafkaError as error:
         return PartitionOffset(index, error.code)
-    if found is None:
+    if found is None or found[0] >= lookup.partition.visible_end(lookup.committed):
         return PartitionOffset(index, ErrorCode.NONE)
     offset, timestamp, leader_epoch = found
     return PartitionOffset(index, ErrorCode.NONE, timestamp, offset, leader_epoch)

@@ -49,8 +49,8 @@ from wireproto.kafka.offset_commit import (
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
-    from gateway.groups.group_commit import Pending
     from gateway.groups.served import Group
+    from gateway.journal.group_commit import Pending
     from gateway.log.appends import Completion
     from gateway.log.topic import Topic
 

@@ -27,9 +27,9 @@ import trio
 from gateway.answers.encoding import answer_of
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
-from gateway.groups.group_commit import OFFSETS_COMMIT_TIMEOUT_SECONDS
 from gateway.groups.offsets import OffsetTable
 from gateway.groups.records import NO_EPOCH, NO_TOPIC_ID, CommittedOffset
+from gateway.journal.group_commit import WRITE_TIMEOUT_SECONDS
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -91,7 +91,7 @@ class _Fetch:
         self._stable = request.body.require_stable
         self._broker = broker
         self._work = request.work
-        self._patient_until = trio.current_time() + OFFSETS_COMMIT_TIMEOUT_SECONDS
+        self._patient_until = trio.current_time() + WRITE_TIMEOUT_SECONDS
         several = version >= SEVERAL_GROUPS_SINCE_VERSION
         self._topic_class, self._partition_class = (
             (_GroupTopic, _GroupPartition) if several else (_Topic, _Partition)
@@ -145,7 +145,10 @@ class _Fetch:
                 topic_id = UUID(bytes=topic.id)
             partitions = []
             for index, offset in offsets.items():
-                partitions.append(self._partition(index, offset))
+                if self._stable and table is not None and table.is_unstable(name, index):
+                    partitions.append(self._partition(index, None, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+                else:
+                    partitions.append(self._partition(index, offset))
                 await self._next()
             found.append(self._topic(name, topic_id, partitions))
         return found
@@ -164,8 +167,13 @@ class _Fetch:
                 name, topic_id = topic.name, topic.id
             partitions = []
             for index in one.partition_indexes:
-                offset = None if table is None else table.fetch(name, index, topic_id)
-                partitions.append(self._partition(index, offset))
+                offset, error = None, ErrorCode.NONE
+                if table is not None:
+                    if self._stable and table.is_unstable(name, index):
+                        error = ErrorCode.UNSTABLE_OFFSET_COMMIT
+                    else:
+                        offset = table.fetch(name, index, topic_id)
+                partitions.append(self._partition(index, offset, error))
                 await self._next()
             found.append(self._topic(name, one.topic_id if self._by_id else None, partitions))
         return found + unknown

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from gateway.cluster.entry_check import check_details
-from gateway.log.segment import Segment
+from gateway.log.segment import UNKNOWN, Segment
 from mesh.protocol.address_state import Phase
 from wireproto.dafka.additions import AddressStatus, Announcement
 from wireproto.records.row import ROW_BYTES, Row
@@ -106,6 +106,7 @@ class FoundSegment:
             self.opened_ms,
             announced=len(self.told) >= max(announced.w, len(self.members) - announced.w + 1),
             confirmed=tuple(member for member in self.members if member in self.told),
+            first_unstable=self.details.get("first_unstable", UNKNOWN),
         )
         if "compaction" in self.details:
             # How far it is clean is not told: all of the log counts as dirty.

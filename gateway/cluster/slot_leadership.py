@@ -221,8 +221,9 @@ class SlotLeadership:
         puts = {
             _key(slot): pack_slot(Leader(gateway, life, epoch)) for slot, (gateway, life) in leaders.items()
         }
+        for_another = any(life != self.life for _, life in leaders.values())
         try:
-            async with counter.using([epoch], every, puts):
+            async with counter.using([epoch], every, puts, for_another=for_another):
                 await self._catalog.transact(every, puts)
         except CompareFailed as failed:
             return failed.key

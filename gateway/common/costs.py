@@ -1,10 +1,10 @@
 """What steps of work are charged: nanoseconds of processor time.
 
-Only roughly right. DECODED_KIB, PRODUCED_BATCH, PRODUCED_KIB, CONFIGS, COLD_READ, COLD_BATCH and LOADED_GROUP
-are estimates; ELEMENT and LOADED_MEMBER are rounded up from runs of one machine, by the loop's own time
-divided by the elements done in it (`python -m tests.in_process.loop_stretches` prints both sums beside each
-other); RECORD is what `wireproto.records.walk` was measured at. They need to be right within a factor of
-some, no more.
+Only roughly right. DECODED_KIB, PRODUCED_BATCH, PRODUCED_KIB, CONFIGS, COLD_READ, COLD_BATCH, LOADED_GROUP
+and LOADED_TRANSACTION are estimates; ELEMENT and LOADED_MEMBER are rounded up from runs of one machine, by
+the loop's own time divided by the elements done in it (`python -m tests.in_process.loop_stretches` prints
+both sums beside each other); RECORD is what `wireproto.records.walk` was measured at. They need to be right
+within a factor of some, no more.
 """
 
 from __future__ import annotations
@@ -63,6 +63,15 @@ COLD_BATCH: Final = 8_000
 
 LOADED_GROUP: Final = 20_000
 """A group that is taken over from the log."""
+
+LOADED_TRANSACTION: Final = 20_000
+"""A transactional id that is taken over from the log, beside its partitions, which are COUNTED."""
+
+TRANSACTION_PARTITION: Final = 1_500
+"""A partition of a transaction, all of which are written anew with each change."""
+
+HASHED_CHARACTER: Final = 100
+"""A character of a key whose partition is looked for: 60."""
 
 LOADED_MEMBER: Final = 5_000
 """A member of it: 3,600."""

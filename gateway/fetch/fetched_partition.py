@@ -8,6 +8,7 @@ from typing import Any
 
 from gateway.fetch.session import SessionPartition
 from gateway.log.partition import Partition
+from gateway.log.transactions.aborted_reading import Aborted
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.fetch import FetchPartition, FetchPartitionResult
 
@@ -19,7 +20,18 @@ JOIN_ABOVE_BUFFERS = 64
 class FetchedPartition:
     """One partition of a Fetch, and what was found for it. `place` is its place in a session, if any."""
 
-    __slots__ = ("ask", "error", "high_watermark", "limit", "partition", "place", "records", "size", "whole")
+    __slots__ = (
+        "aborted",
+        "ask",
+        "end",
+        "error",
+        "limit",
+        "partition",
+        "place",
+        "records",
+        "size",
+        "whole",
+    )
 
     def __init__(
         self,
@@ -39,10 +51,12 @@ class FetchedPartition:
         self.limit = 0
         self.whole = False
         """The last read: how many bytes it might give, and whether one batch however large."""
-        self.high_watermark = 0
-        """What it was then."""
+        self.end = 0
+        """Up to which offset it was visible then."""
+        self.aborted: Aborted = []
+        """The aborted transactions that `records` are part of, for who reads what is committed."""
 
-    def result(self) -> FetchPartitionResult:
+    def result(self, *, committed: bool) -> FetchPartitionResult:
         """What the client is told."""
         partition = self.partition
         if partition is None or self.error is not ErrorCode.NONE:
@@ -57,9 +71,10 @@ class FetchedPartition:
             self.ask.index,
             ErrorCode.NONE,
             high_watermark,
-            high_watermark,
+            partition.last_stable_offset,
             partition.log_start_offset,
             records,
+            self.aborted if committed else None,
         )
 
 

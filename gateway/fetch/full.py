@@ -119,12 +119,13 @@ class FetchJob(Job[Partition]):
 
     async def _park(self) -> None:
         """Wait at all partitions, noting for each what it is wanted for."""
+        committed = self.reading.committed
         for done, wanted in enumerate(self._wanted.values(), 1):
             partition = wanted.partition
             if partition is not None:
                 self._wanted_of[partition] = wanted
                 partition.listeners.add(self)
-                if partition.high_watermark != wanted.high_watermark or partition.deleted:
+                if partition.visible_end(committed) != wanted.end or partition.deleted:
                     self.advanced(partition)  # since it was read
             if not done % BREATH:
                 await self._request.work.breath()
@@ -148,7 +149,7 @@ class FetchJob(Job[Partition]):
             for one in group:
                 if one.error is not ErrorCode.NONE:
                     self._broker.context.errors.count("Fetch", one.error.name)
-                results.append(one.result())
+                results.append(one.result(committed=self.reading.committed))
                 done += 1
                 if not done % BREATH:
                     await self._request.work.breath()

@@ -119,11 +119,12 @@ class SessionJob(Job[SessionPartition]):
 
     async def _park(self) -> None:
         """Have those call that gave too little, too. The idle ones do already."""
+        committed = self.reading.committed
         for done, (place, wanted) in enumerate(tuple(self._wanted.items()), 1):
             partition = wanted.partition
             if partition is not None and not place.armed:
                 self._arm(place, partition)
-                if partition.high_watermark != wanted.high_watermark or partition.deleted:
+                if partition.visible_end(committed) != wanted.end or partition.deleted:
                     self._change(place)  # since it was read
             if not done % BREATH:
                 await self._request.work.breath()
@@ -155,7 +156,7 @@ class SessionJob(Job[SessionPartition]):
                 raise SessionTaken
             place = one.place
             assert place is not None
-            result = one.result()
+            result = one.result(committed=self.reading.committed)
             if one.error is not ErrorCode.NONE:
                 self._broker.context.errors.count("Fetch", one.error.name)
             self._tell(place, result, answered)
@@ -183,7 +184,7 @@ class SessionJob(Job[SessionPartition]):
         elif (
             place.armed
             and result.error_code == ErrorCode.NONE
-            and place.ask.fetch_offset >= result.high_watermark
+            and place.ask.fetch_offset >= self.reading.end_of(result)
         ):
             session.active.discard(place)
 

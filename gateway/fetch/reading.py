@@ -18,7 +18,7 @@ from gateway.common.work import BREATH
 from gateway.fetch.fetched_partition import FetchedPartition, bytes_of, within
 from gateway.log.partition import Partition
 from wireproto.kafka.errors import ErrorCode, KafkaError
-from wireproto.kafka.fetch import FetchRequest
+from wireproto.kafka.fetch import FetchPartitionResult, FetchRequest
 
 MAX_RESPONSE_BYTES = 55 * 1024 * 1024
 """Records in one answer, whatever is asked for, but for a first batch that is larger: the default of Kafka's
@@ -27,6 +27,9 @@ MAX_RESPONSE_BYTES = 55 * 1024 * 1024
 MAX_COLD_READS_AT_ONCE = 8
 """Partitions that one Fetch reads from stores at the same time: enough to have a store always busy, and an
 eighth of what the gateway reads at once, so that others have their turn."""
+
+READ_COMMITTED = 1
+"""The isolation level of a Fetch (`IsolationLevel`)."""
 
 RESULT_BYTES = 64
 """Bytes of an answer for each partition beside its records and its topic's name, rounded up."""
@@ -43,6 +46,8 @@ class Reading:
         self.max_bytes = max(0, min(body.max_bytes, MAX_RESPONSE_BYTES))
         # More than the answer may hold cannot be waited for (`KafkaApis.handleFetchRequest`).
         self.min_bytes = min(body.min_bytes, self.max_bytes)
+        self.committed = body.isolation_level == READ_COMMITTED
+        """Nothing of open transactions is given, and of others which were aborted."""
         self.found = 0
         self.failed = False
         self.cold: dict[FetchedPartition, None] = {}
@@ -64,12 +69,14 @@ class Reading:
         if wanted.error is not ErrorCode.NONE:
             self.failed = True
             return
-        wanted.high_watermark = partition.high_watermark
+        wanted.end = partition.visible_end(self.committed)
         wanted.whole = self.found == 0
         wanted.limit = max(0, min(self.max_bytes - self.found, wanted.ask.max_bytes))
         if not wanted.limit and not wanted.whole:
             return
-        size = partition.hot_bytes(wanted.ask.fetch_offset, wanted.limit, whole=wanted.whole)
+        size = partition.hot_bytes(
+            wanted.ask.fetch_offset, wanted.limit, whole=wanted.whole, committed=self.committed
+        )
         if size is None:
             self.cold[wanted] = None
             wanted.size = max(1, wanted.limit)
@@ -77,6 +84,10 @@ class Reading:
             wanted.size = size
             self._hot[wanted] = None
         self.found += wanted.size
+
+    def end_of(self, result: FetchPartitionResult) -> int:
+        """The offset behind what a partition shows to this Fetch."""
+        return result.last_stable_offset if self.committed else result.high_watermark
 
     def drop(self, wanted: FetchedPartition, error: ErrorCode) -> None:
         """There is no such partition, or not any more."""
@@ -138,8 +149,12 @@ class Reading:
         # others of its client begin meanwhile: it will be as much as the last one.
         expected = work.turns.cold_read
         work.owes(expected)
+        offset, limit = wanted.ask.fetch_offset, max(1, wanted.limit)
         try:
-            records = await partition.read_cold(wanted.ask.fetch_offset, max(1, wanted.limit))
+            if self.committed:
+                records, wanted.aborted = await partition.read_committed(offset, limit)
+            else:
+                records = await partition.read_cold(offset, limit)
         except KafkaError as error:
             wanted.error = error.code
             return
@@ -149,13 +164,14 @@ class Reading:
         # A store gives one batch at least, however large.
         wanted.records = records if wanted.whole else within(records, wanted.limit)
 
-    @staticmethod
-    def _check(wanted: FetchedPartition, partition: Partition) -> ErrorCode:
+    def _check(self, wanted: FetchedPartition, partition: Partition) -> ErrorCode:
         if partition.deleted:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         # Here any epoch below 0 means that none is given (`FetchRequest.optionalEpoch`).
         error = partition.check_leader_epoch(max(-1, wanted.ask.current_leader_epoch))
-        return partition.check_fetch_offset(wanted.ask.fetch_offset) if error is ErrorCode.NONE else error
+        if error is not ErrorCode.NONE:
+            return error
+        return partition.check_fetch_offset(wanted.ask.fetch_offset, committed=self.committed)
 
     def _take(self, wanted: FetchedPartition) -> None:
         """The records of one partition, no more than was reserved; what has left memory since is cold."""
@@ -166,12 +182,14 @@ class Reading:
             if wanted.error is not ErrorCode.NONE:
                 return
             wanted.limit, wanted.whole = wanted.size, False
-        records = partition.read_hot(wanted.ask.fetch_offset, wanted.limit, whole=wanted.whole)
-        if records is None:
+        offset = wanted.ask.fetch_offset
+        records = partition.read_hot(offset, wanted.limit, whole=wanted.whole, committed=self.committed)
+        aborted = partition.known_aborted(offset, records) if records and self.committed else []
+        if records is None or aborted is None:
             self.cold[wanted] = None
         else:
             self._request.work.owes(len(records) * HOT_BATCH)
-            wanted.records = records
+            wanted.records, wanted.aborted = records, aborted
 
     def _memory(self, partitions: int) -> int:
         """Bytes that the answer may hold.

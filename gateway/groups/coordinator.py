@@ -1,8 +1,7 @@
 """The group coordinator of this gateway: which groups there are, and who may ask them what.
 
 It has the groups of the partitions that it leads. Groups live in `__consumer_offsets`, each in the partition
-that its id chooses, and are served when that partition is loaded. As long as the topic does not exist no
-group does; FindCoordinator makes it.
+that its id chooses, and are served when that partition is loaded (`gateway.journal.coordinator`).
 
 What groups may hold is bounded (`gateway.groups.room`).
 """
@@ -13,7 +12,7 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -26,15 +25,17 @@ from gateway.groups.events import Effect, Join, Leaving, Now, Sync
 from gateway.groups.expiry import OffsetExpiry
 from gateway.groups.group import GroupMachine
 from gateway.groups.group_state import GroupLimits, GroupState
-from gateway.groups.internal_topic import OFFSETS_TOPIC, ensure_offsets_topic, partition_for
+from gateway.groups.internal_topic import OFFSETS, OFFSETS_TOPIC
 from gateway.groups.journal import Journal
 from gateway.groups.member import MAX_MEMBERS
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.notes import GroupNotes
 from gateway.groups.offsets import OffsetTable, TopicPartition
-from gateway.groups.partition_loads import PartitionLoads
 from gateway.groups.room import Room
 from gateway.groups.served import Group
+from gateway.groups.transactional import TransactionalOffsets
+from gateway.journal.coordinator import PartitionedCoordinator
+from gateway.journal.internal_topic import partition_for
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -42,12 +43,6 @@ if TYPE_CHECKING:
     from gateway.common.settings import LogSettings
     from gateway.groups.records import CommittedOffset
     from gateway.groups.replay import LoadedGroup
-    from gateway.log.partition import Partition
-    from gateway.log.topic import Topic
-
-LOAD_PATIENCE_SECONDS: Final = 2.0
-"""How long FindCoordinator waits for a partition that is being loaded, so that most clients never see
-COORDINATOR_LOAD_IN_PROGRESS."""
 
 NO_OFFSETS: Final[Mapping[TopicPartition, CommittedOffset]] = {}
 """Of a commit that names none."""
@@ -55,15 +50,17 @@ NO_OFFSETS: Final[Mapping[TopicPartition, CommittedOffset]] = {}
 logger = logging.getLogger(__name__)
 
 
-class Coordinator:
+class Coordinator(PartitionedCoordinator["dict[str, LoadedGroup]"]):
     """All groups of this gateway. `run` is its background work."""
 
     def __init__(self, cluster: Cluster, settings: LogSettings) -> None:
         self.groups: dict[str, Group] = {}
+        super().__init__(cluster, OFFSETS, "group", self.groups)
         self.room = Room(self.groups, self._room_is_short)
         self.rebalances = 0
         """Generations that began in this life."""
         self.journal = Journal(cluster, self._lost)
+        self.transactional = TransactionalOffsets(self.journal, self.groups.get)
         self.expiry = OffsetExpiry(self, cluster.topics, settings.offsets_retention_minutes)
         self.limits = GroupLimits(
             settings.group_initial_rebalance_delay_ms, min(settings.group_max_size, MAX_MEMBERS)
@@ -72,125 +69,24 @@ class Coordinator:
             settings.group_min_session_timeout_ms,
             settings.group_max_session_timeout_ms,
         )
-        self._cluster = cluster
-        self._topic: Topic | None = None
-        self._loading: PartitionLoads | None = None
-        self._tasks: trio.Nursery | None = None
-        self._stopped = False
         self._notes = GroupNotes(logger)
 
     async def run(self) -> None:
         """Load what there is, and serve groups until cancelled."""
         async with trio.open_nursery() as nursery:
-            self._tasks = nursery
             nursery.start_soon(self.expiry.run)
             nursery.start_soon(self.journal.run)
-            self._look_at_topic()
-            try:
-                await trio.sleep_forever()
-            finally:
-                self._tasks = None  # the log may have something to say until the last moment
-
-    def stop(self) -> None:
-        """The gateway stops: whoever waits is told to look for the coordinator again."""
-        self._stopped = True
-        self._forget_groups()
+            await self._serve(nursery)
 
     # where groups are served -------------------------------------------------------------------------------
-
-    async def find(self, group_id: str) -> None:
-        """Make sure that the group can be served; its partition may still be loading then.
-
-        Raises KafkaError: COORDINATOR_NOT_AVAILABLE.
-        """
-        if self._cluster.topics.get(OFFSETS_TOPIC) is None:
-            await ensure_offsets_topic(self._cluster)
-        self._look_at_topic()
-        if self._loading is not None and not self._loading.all_loaded:
-            index = self._partition_of(group_id)
-            if not self._loading.is_elsewhere(index):
-                with trio.move_on_after(LOAD_PATIENCE_SECONDS):
-                    await self._loading.wait(index)
-
-    def node_of(self, group_id: str) -> int:
-        """The id of the gateway that serves a group, as far as is known; -1 while nobody does."""
-        if self._loading is None or self._topic is None or self._loading.all_loaded:
-            return self._cluster.node_id
-        return self._cluster.gateways.leader(self._topic.id, self._partition_of(group_id))
-
-    def check_served(self, group_id: str) -> None:
-        """Raises KafkaError: COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""
-        if self._stopped:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the gateway stops")
-        self._look_at_topic()
-        if self._loading is None:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"there is no topic {OFFSETS_TOPIC} yet")
-        if group_id in self.groups or self._loading.all_loaded:
-            # A group that is there was loaded, or made, and is forgotten when its partition is. The hash of
-            # a long id takes milliseconds, and a request may ask for hundreds of them.
-            return
-        index = self._partition_of(group_id)
-        if self._loading.is_elsewhere(index):
-            raise KafkaError(ErrorCode.NOT_COORDINATOR, "another gateway serves the group")
-        if not self._loading.is_loaded(index):
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-
-    def check_all_served(self) -> None:
-        """As `check_served`, for what asks for every group; without the topic there are none."""
-        if self._stopped:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the gateway stops")
-        self._look_at_topic()
-        if self._loading is not None and self._loading.left:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-
-    @property
-    def partitions_loading(self) -> int:
-        """Partitions that are not loaded yet."""
-        return 0 if self._loading is None else self._loading.left
 
     def states(self) -> dict[tuple[str, ...], int]:
         """How many groups are in which state."""
         counted = Counter(group.machine.state.value for group in self.groups.values())
         return {(state.value,): counted[state.value] for state in GroupState if state is not GroupState.DEAD}
 
-    def _partition_of(self, group_id: str) -> int:
-        assert self._loading is not None
-        return partition_for(group_id, self._loading.partitions)
-
-    def _look_at_topic(self) -> None:
-        """The topic may have been made, deleted, or made again."""
-        topic = self._cluster.topics.get(OFFSETS_TOPIC)
-        if topic is self._topic or self._tasks is None:
-            return
-        self._topic = topic
-        if self._loading is not None:
-            self._loading.close()
-            self._loading = None
-            self._forget_groups()
-        if topic is not None:
-            self._loading = PartitionLoads(len(topic.partitions), self.journal.load, self._loaded)
-            self.moved([one for one in topic.partitions if self._cluster.gateways.leads(one)], [])
-
-    def moved(self, came: Iterable[Partition], went: Iterable[Partition]) -> None:
-        """This gateway leads the partitions that came, or leads them anew; and no more those that went."""
-        if self._loading is None or self._tasks is None:
-            return
-        for partition in went:
-            if partition.topic is self._topic and partition.index < self._loading.partitions:
-                self._loading.went(partition.index)
-                self._forget_groups(partition.index)
-        for partition in came:
-            if partition.topic is self._topic and partition.index < self._loading.partitions:
-                self._forget_groups(partition.index)
-                self._loading.came(partition.index)
-                self._tasks.start_soon(self._loading.run, partition.index)
-
-    def _lost(self, index: int) -> None:
-        """What was written last to the partition may be kept or not: ask the log."""
-        if self._loading is None or self._tasks is None or not self._loading.lost(index):
-            return
-        self._forget_groups(index)
-        self._tasks.start_soon(self._loading.run, index)
+    async def _load(self, index: int) -> dict[str, LoadedGroup]:
+        return await self.journal.load(index)
 
     async def _loaded(self, index: int, found: dict[str, LoadedGroup], is_old: Callable[[], bool]) -> None:
         """Take over the groups of a partition, while others have their turns; none if its topic, or the
@@ -211,13 +107,24 @@ class Coordinator:
             recorded = loaded.metadata is not None
             group = Group(self, index, machine, loaded.offsets, recorded=recorded)
             self.groups[machine.group_id] = group
+            self.transactional.loaded(group)
             group.carry_out(effects)
 
-    def _forget_groups(self, index: int | None = None) -> None:
-        """Those of one partition, or all."""
+    def _forget(self, index: int | None = None) -> None:
         for group in [one for one in self.groups.values() if index in {None, one.partition}]:
             del self.groups[group.group_id]
             group.unload(ErrorCode.NOT_COORDINATOR)
+        self.transactional.forget(index)
+
+    async def place_of(self, group_id: str) -> TopicPartition:
+        """The partition that a group's offsets are in, wherever it is led. Raises KafkaError:
+        COORDINATOR_NOT_AVAILABLE, the topic cannot be made.
+        """
+        await self.ensure_topic()
+        topic = self._cluster.topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no topic {OFFSETS_TOPIC} yet")
+        return OFFSETS_TOPIC, partition_for(group_id, len(topic.partitions))
 
     # membership --------------------------------------------------------------------------------------------
 
@@ -322,6 +229,34 @@ class Coordinator:
         _check_not_deleting(group)
         seconds = trio.current_time() if now is None else now
         group.machine.validate_commit(member_id, group_instance_id, generation, seconds)
+        group.belongs_to(client)
+        if (growth := group.offsets.growth(offsets)) > 0:
+            self.room.check_commit(group_id, group, growth, client)
+        return group
+
+    def for_transactional_commit(
+        self,
+        group_id: str,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        client: str,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+    ) -> Group:
+        """As `for_commit`, of offsets that are part of a transaction: who names neither member nor generation
+        may always commit. Raises KafkaError: ILLEGAL_GENERATION for one of a group that is not there.
+        """
+        self.check_served(group_id)
+        group = self.groups.get(group_id)
+        names_member = generation >= 0 or member_id or group_instance_id is not None
+        if group is None:
+            if generation >= 0:
+                raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+            self.room.check_commit(group_id, None, OffsetTable().growth(offsets), client)
+            return self._new_group(group_id, client)
+        _check_not_deleting(group)
+        if names_member and not (generation < 0 and group.machine.state is GroupState.EMPTY):
+            group.machine.check_generation(member_id, group_instance_id, generation)
         group.belongs_to(client)
         if (growth := group.offsets.growth(offsets)) > 0:
             self.room.check_commit(group_id, group, growth, client)

@@ -11,24 +11,26 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gateway.groups.group_commit import Effect, GroupCommit, NoEffect, Pending, Place
-from gateway.groups.lane import MAX_BATCH_BYTES, RECORD_OVERHEAD_BYTES, KeyValue, size_of
-from gateway.groups.loading import load_partition
+from gateway.groups.internal_topic import OFFSETS_TOPIC
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.offsets import OffsetTable, TopicPartition
 from gateway.groups.records import (
     CommittedOffset,
-    TooLong,
     group_key,
     group_value,
     offset_key,
     offset_value,
 )
-from gateway.groups.replay import LoadedGroup
+from gateway.groups.replay import LoadedGroup, Replay
+from gateway.journal.fields import TooLong
+from gateway.journal.group_commit import Effect, GroupCommit, NoEffect, Pending, Place
+from gateway.journal.lane import MAX_BATCH_BYTES, RECORD_OVERHEAD_BYTES, KeyValue, TransactionOf, size_of
+from gateway.journal.loading import load_partition
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from gateway.cluster.cluster import Cluster
+    from gateway.common.marker import Marker
 
 
 class Journal:
@@ -43,7 +45,7 @@ class Journal:
         """`lost` is called with a partition whose last writes may be kept or not: it has to be loaded again.
         It neither blocks nor raises.
         """
-        self.group_commit = GroupCommit(cluster, lost)
+        self.group_commit = GroupCommit(cluster, OFFSETS_TOPIC, lost)
         self.unreadable_batches = 0
         """Batches that could not be read when partitions were loaded."""
 
@@ -64,10 +66,20 @@ class Journal:
         table: OffsetTable,
         offsets: Mapping[TopicPartition, CommittedOffset],
         partition: int | None = None,
+        *,
+        effect: Effect | None = None,
+        part_of: TransactionOf | None = None,
     ) -> Pending:
-        """As `commit`, without waiting; of one offset at least. `partition` is the group's, if known."""
+        """As `commit`, without waiting; of one offset at least. `partition` is the group's, if known. With
+        `part_of` it is a part of a transaction, and has another `effect` than to commit them.
+        """
         records = (_offset_record(group_id, key, offset) for key, offset in offsets.items())
-        return self._enter(group_id, records, _Offsets(table, offsets), partition)
+        return self._enter(group_id, records, effect or _Offsets(table, offsets), partition, part_of)
+
+    def begin_end(self, partition: int, marker: Marker, effect: Effect) -> Pending:
+        """Write the marker of a transaction, behind all that was written to the partition before."""
+        commits = self.group_commit
+        return commits.enter(commits.place_at(partition), (), effect, 0, marker)
 
     async def delete_offsets(
         self, group_id: str, table: OffsetTable, keys: Collection[TopicPartition]
@@ -107,15 +119,21 @@ class Journal:
         # What is on its way would take effect in tables that nobody looks at any more.
         place = self.group_commit.place_at(partition)
         await self.group_commit.settle(place)
-        loaded = await load_partition(place.partition)
-        self.unreadable_batches += loaded.unreadable_batches
-        return loaded.groups
+        replay = Replay(partition)
+        await load_partition(place.partition, replay)
+        self.unreadable_batches += replay.unreadable_batches
+        return replay.groups
 
     async def _write(self, group_id: str, records: Iterable[KeyValue], effect: Effect | None = None) -> None:
         await self.group_commit.durable(self._enter(group_id, records, effect or NoEffect()))
 
     def _enter(
-        self, group_id: str, records: Iterable[KeyValue], effect: Effect, partition: int | None = None
+        self,
+        group_id: str,
+        records: Iterable[KeyValue],
+        effect: Effect,
+        partition: int | None = None,
+        part_of: TransactionOf | None = None,
     ) -> Pending:
         commits = self.group_commit
         place = commits.place(group_id) if partition is None else commits.place_at(partition)
@@ -123,7 +141,7 @@ class Journal:
             encoded, size = _encoded(records, place)
         except TooLong as error:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
-        return commits.enter(place, encoded, effect, size)
+        return commits.enter(place, encoded, effect, size, part_of)
 
 
 class _Offsets:

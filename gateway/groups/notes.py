@@ -6,13 +6,11 @@ import logging
 from typing import Final
 
 from gateway.common.log_limit import LogLimit
+from gateway.common.printable import printable
 
 NOTE_LINES: Final = 200
 """Lines about groups in the log within ten seconds; the others are counted. Members that come and go without
 end would otherwise fill the disk."""
-
-MAX_NOTE_CHARS: Final = 300
-"""Characters of such a line, and of the group's id in it: clients choose their ids."""
 
 
 class GroupNotes:
@@ -33,9 +31,3 @@ class GroupNotes:
             printable(group_id),
             held,
         )
-
-
-def printable(text: str) -> str:
-    """What a client chose, as it may stand in a line of the log."""
-    shown = "".join(c if c.isprintable() else "?" for c in text[:MAX_NOTE_CHARS])
-    return shown if len(text) <= MAX_NOTE_CHARS else shown + "..."

@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import Final, TypeAlias
 
 from gateway.groups.member import text_bytes
+from gateway.groups.pending_offsets import PendingOffsets
 from gateway.groups.records import NO_TIME, NO_TOPIC_ID, CommittedOffset
 
 OFFSET_METADATA_MAX_BYTES: Final = 4096
@@ -31,7 +32,7 @@ TopicPartition: TypeAlias = tuple[str, int]
 class OffsetTable:
     """The offsets of one group, by topic and partition."""
 
-    __slots__ = ("_by_topic", "_charge", "_count", "_on_way", "bytes")
+    __slots__ = ("_by_topic", "_charge", "_count", "_on_way", "_pending", "bytes")
 
     def __init__(self) -> None:
         self._by_topic: dict[str, dict[int, CommittedOffset]] = {}
@@ -41,6 +42,8 @@ class OffsetTable:
         self._charge: Callable[[int], None] | None = None
         self._on_way: dict[TopicPartition, int] = {}
         """How many writes of a partition are on their way to the log."""
+        self._pending: PendingOffsets | None = None
+        """Of open transactions, from when there is one."""
 
     # what readers see ---------------------------------------------------------------------------------------
 
@@ -68,8 +71,8 @@ class OffsetTable:
         return topic in self._by_topic
 
     def is_empty(self) -> bool:
-        """Nothing is committed, and nothing on its way."""
-        return not self._by_topic and not self._on_way
+        """Nothing is committed, and nothing on its way or in open transactions."""
+        return not self._by_topic and not self._on_way and not self._pending
 
     # what it holds ------------------------------------------------------------------------------------------
 
@@ -104,8 +107,10 @@ class OffsetTable:
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset | None]) -> None:
         """These were written, and are durable; None is a tombstone."""
         self.give_up(offsets)
-        for (topic, partition), offset in offsets.items():
-            self.put(topic, partition, offset)
+        for key, offset in offsets.items():
+            if self._pending:
+                self._pending.committed(key)
+            self.put(*key, offset)
 
     def give_up(self, keys: Iterable[TopicPartition]) -> None:
         """What was to be written of these is not on its way any more."""
@@ -136,12 +141,59 @@ class OffsetTable:
         elif known.metadata != offset.metadata:
             self._grown(_bytes_of(offset) - _bytes_of(known))
 
+    # within transactions ------------------------------------------------------------------------------------
+
+    def start_in_transaction(self, keys: Iterable[TopicPartition]) -> None:
+        """A write of these offsets, which are part of a transaction, goes to the log."""
+        if self._pending is None:
+            self._pending = PendingOffsets()
+        self._pending.start(keys)
+
+    def add_in_transaction(
+        self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset], *, durable: bool
+    ) -> None:
+        """That write is over: they wait for the end of the producer's transaction if they are durable."""
+        assert self._pending is not None, "the write was started"
+        if durable:
+            self._grown(OFFSET_BYTES * self._pending.add(producer_id, offsets))
+        else:
+            self._pending.give_up(offsets)
+
+    def load_pending(
+        self, producer_id: int, key: TopicPartition, offset: CommittedOffset, *, superseded: bool
+    ) -> None:
+        """What the log has of an open transaction, in its order; `superseded`: a plain commit came later."""
+        self.start_in_transaction([key])
+        self.add_in_transaction(producer_id, {key: offset}, durable=True)
+        if superseded and self._pending is not None:
+            self._pending.committed(key)
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """The marker of the producer's transaction is durable: readers see what was committed in it."""
+        if self._pending is not None:
+            found, ended = self._pending.end(producer_id, is_commit=is_commit)
+            self._grown(-OFFSET_BYTES * ended)
+            for (topic, partition), offset in found.items():
+                self.put(topic, partition, offset)
+
+    def is_unstable(self, topic: str, partition: int) -> bool:
+        """Whether an open transaction has an offset of this partition."""
+        return self._pending is not None and self._pending.is_unstable((topic, partition))
+
+    @property
+    def producers(self) -> Iterable[int]:
+        """The ids of those whose open transactions have offsets here."""
+        return () if self._pending is None else self._pending.producers
+
     # what is to be forgotten --------------------------------------------------------------------------------
 
     def keys(self) -> list[TopicPartition]:
-        """All that the log may have an offset of: committed or on their way."""
+        """All that the log may have an offset of: committed, on their way, or in open transactions."""
         committed = [(topic, partition) for topic, found in self._by_topic.items() for partition in found]
-        return [*committed, *(key for key in self._on_way if not self._has(key))]
+        others = dict.fromkeys(self._on_way)
+        if self._pending:
+            others |= dict.fromkeys(self._pending.keys())
+        return [*committed, *(key for key in others if not self._has(key))]
 
     def known(self, keys: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Those of `keys` that the log may have an offset of."""
@@ -159,7 +211,8 @@ class OffsetTable:
         (`OffsetExpirationConditionImpl.isOffsetExpired`).
 
         `expires_from` gives, for the time of a commit, when the retention began; None: not yet. A topic that
-        the group is subscribed to keeps its offsets, and so does a partition that is being committed. An
+        the group is subscribed to keeps its offsets, and so does a partition that is being committed, or that
+        an open transaction has. An
         offset with an expire time of its own (OffsetCommit 2 to 4) goes by that.
         """
         found: list[TopicPartition] = []
@@ -169,6 +222,8 @@ class OffsetTable:
             for partition, offset in partitions:
                 began = expires_from(offset.commit_timestamp_ms)
                 if began is None or (topic, partition) in self._on_way:
+                    continue
+                if self.is_unstable(topic, partition):
                     continue
                 over = began + retention_ms
                 if now_ms >= (over if offset.expire_timestamp_ms == NO_TIME else offset.expire_timestamp_ms):
@@ -185,7 +240,9 @@ class OffsetTable:
             (topic, partition)
             for topic, partitions in self._committed(among)
             for partition, offset in partitions
-            if not exists(topic, offset.topic_id) and (topic, partition) not in self._on_way
+            if not exists(topic, offset.topic_id)
+            and (topic, partition) not in self._on_way
+            and not self.is_unstable(topic, partition)
         ]
 
     def _committed(

@@ -18,16 +18,22 @@ that, since a newer server may have written them (KIP-915).
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple
 
 from gateway.groups.member import MAX_MEMBERS
 from gateway.groups.metadata import GroupMetadata, MemberMetadata
-from wireproto.kafka.errors import MalformedRequest
-from wireproto.kafka.primitives import compact_string, read_uvarint, string
+from gateway.journal.fields import (
+    MAX_TEXT_BYTES,
+    TOO_LONG,
+    FieldReader,
+    MalformedRecord,
+    TooLong,
+    UnknownRecord,
+    text,
+)
+from wireproto.kafka.primitives import compact_string
 
 NO_TIME: Final = -1
 """An expire time that is not given; a state's time that is not known."""
@@ -37,9 +43,6 @@ NO_EPOCH: Final = -1
 
 NO_TOPIC_ID: Final = bytes(16)
 """A topic id that is not known."""
-
-MAX_TEXT_BYTES: Final = 32_767
-"""Bytes of a string in the formats without compact fields: its length has 16 bits."""
 
 _LEGACY_OFFSET_TYPE: Final = 0
 _OFFSET_TYPE: Final = 1
@@ -58,8 +61,6 @@ LEGACY_OFFSET_KEY: Final = _LEGACY_OFFSET_TYPE.to_bytes(2)
 PARTITION_BYTES: Final = 4
 """An offset's key ends with its partition."""
 
-_TOO_LONG: Final = f"a text of more than {MAX_TEXT_BYTES} bytes does not fit the format"
-
 _INT16: Final = Struct(">h")
 _TWO_INT16: Final = Struct(">hh")
 _INT32: Final = Struct(">i")
@@ -70,18 +71,6 @@ _PLAIN_OFFSET: Final = Struct(">hqiBq")
 _NO_METADATA: Final = 1
 _UNTAGGED_BYTES: Final = _PLAIN_OFFSET.size + 1
 _TAGGED_BYTES: Final = _PLAIN_OFFSET.size + len(_ONE_TOPIC_ID) + len(NO_TOPIC_ID)
-
-
-class UnknownRecord(Exception):
-    """A type or version of a later Kafka: to be passed over."""
-
-
-class MalformedRecord(Exception):
-    """Not a record of the type and version that it claims to be."""
-
-
-class TooLong(ValueError):
-    """A text that does not fit the format."""
 
 
 class CommittedOffset(NamedTuple):
@@ -120,7 +109,7 @@ def offset_key(group_id: str, topic: str, partition: int) -> bytes:
     """The key of an offset. Raises TooLong."""
     group, name = group_id.encode(), topic.encode()
     if len(group) > MAX_TEXT_BYTES or len(name) > MAX_TEXT_BYTES:
-        raise TooLong(_TOO_LONG)
+        raise TooLong(TOO_LONG)
     head, middle = _TWO_INT16.pack(_OFFSET_TYPE, len(group)), _INT16.pack(len(name))
     return head + group + middle + name + _INT32.pack(partition)
 
@@ -134,7 +123,7 @@ def offset_value(value: CommittedOffset) -> bytes:
     if value.expire_timestamp_ms != NO_TIME:
         head = _EXPIRING_HEAD.pack(_EXPIRING_OFFSET_VERSION, value.offset)
         times = _INT64.pack(value.commit_timestamp_ms) + _INT64.pack(value.expire_timestamp_ms)
-        return head + _text(value.metadata) + times
+        return head + text(value.metadata) + times
     head = _OFFSET_HEAD.pack(_OFFSET_VERSION, value.offset, value.leader_epoch)
     tags = b"\x00" if value.topic_id == NO_TOPIC_ID else _ONE_TOPIC_ID + value.topic_id
     return head + compact_string(value.metadata) + _INT64.pack(value.commit_timestamp_ms) + tags
@@ -142,26 +131,26 @@ def offset_value(value: CommittedOffset) -> bytes:
 
 def group_key(group_id: str) -> bytes:
     """The key of a group. Raises TooLong."""
-    return _INT16.pack(_GROUP_TYPE) + _text(group_id)
+    return _INT16.pack(_GROUP_TYPE) + text(group_id)
 
 
 def group_value(value: GroupMetadata) -> bytes:
     """The value of a group. Raises TooLong."""
     pieces = [
         _INT16.pack(_GROUP_VERSION),
-        _text(value.protocol_type),
+        text(value.protocol_type),
         _INT32.pack(value.generation),
-        _text(value.protocol),
-        _text(value.leader),
+        text(value.protocol),
+        text(value.leader),
         _INT64.pack(value.current_state_timestamp_ms),
         _INT32.pack(len(value.members)),
     ]
     for member in value.members:
         pieces += [
-            _text(member.member_id),
-            _text(member.group_instance_id),
-            _text(member.client_id),
-            _text(member.client_host),
+            text(member.member_id),
+            text(member.group_instance_id),
+            text(member.client_id),
+            text(member.client_host),
             _INT32.pack(member.rebalance_timeout_ms),
             _INT32.pack(member.session_timeout_ms),
             _INT32.pack(len(member.subscription)),
@@ -170,13 +159,6 @@ def group_value(value: GroupMetadata) -> bytes:
             member.assignment,
         ]
     return b"".join(pieces)
-
-
-def _text(value: str | None) -> bytes:
-    try:
-        return string(value)
-    except struct.error:
-        raise TooLong(_TOO_LONG) from None
 
 
 # reading ----------------------------------------------------------------------------------------------------
@@ -189,7 +171,7 @@ def decode_record(key: bytes | None, value: bytes | None) -> OffsetRecord | Grou
     """
     if key is None:
         raise MalformedRecord("a record without a key")
-    reader = _Reader(key)
+    reader = FieldReader(key)
     kind = reader.int16()
     if kind in {_OFFSET_TYPE, _LEGACY_OFFSET_TYPE}:
         group_id, topic, partition = reader.text(), reader.text(), reader.int32()
@@ -224,9 +206,9 @@ def plain_offset(value: bytes, topic_ids: dict[bytes, bytes]) -> CommittedOffset
     return CommittedOffset(offset, leader_epoch, "", committed, NO_TIME, topic_id)
 
 
-def _opened(value: bytes, newest: int) -> tuple[_Reader, int]:
+def _opened(value: bytes, newest: int) -> tuple[FieldReader, int]:
     """A reader behind the version, and that version."""
-    reader = _Reader(value)
+    reader = FieldReader(value)
     version = reader.int16()
     if not 0 <= version <= newest:
         raise UnknownRecord(f"a value of version {version}")
@@ -234,7 +216,7 @@ def _opened(value: bytes, newest: int) -> tuple[_Reader, int]:
     return reader, version
 
 
-def _offset(reader: _Reader, version: int) -> CommittedOffset:
+def _offset(reader: FieldReader, version: int) -> CommittedOffset:
     offset = reader.int64()
     leader_epoch = reader.int32() if version >= 3 else NO_EPOCH
     metadata, committed = reader.text(), reader.int64()
@@ -249,18 +231,26 @@ def _offset(reader: _Reader, version: int) -> CommittedOffset:
     return CommittedOffset(offset, leader_epoch, metadata, committed, expires, topic_id)
 
 
-def _group(reader: _Reader, version: int) -> GroupMetadata:
+def _group(reader: FieldReader, version: int) -> GroupMetadata:
     protocol_type, generation = reader.text(), reader.int32()
     protocol, leader = reader.nullable_text(), reader.nullable_text()
     since = reader.int64() if version >= 2 else NO_TIME
-    members = tuple([_member(reader, version) for _ in range(reader.count())])
+    members = tuple([_member(reader, version) for _ in range(_members_of(reader))])
     if reader.compact:
         reader.tags()
     reader.end()
     return GroupMetadata(protocol_type, generation, protocol, leader, since, members)
 
 
-def _member(reader: _Reader, version: int) -> MemberMetadata:
+def _members_of(reader: FieldReader) -> int:
+    """The number of members that follow."""
+    count = reader.count("members", _SMALLEST_MEMBER_BYTES)
+    if count > MAX_MEMBERS:
+        raise MalformedRecord(f"a group of {count} members, more than {MAX_MEMBERS}")
+    return count
+
+
+def _member(reader: FieldReader, version: int) -> MemberMetadata:
     member_id = reader.text()
     instance_id = reader.nullable_text() if version >= 3 else None
     client_id, client_host = reader.text(), reader.text()
@@ -279,101 +269,3 @@ def _member(reader: _Reader, version: int) -> MemberMetadata:
 
 _SMALLEST_MEMBER_BYTES: Final = 15
 """Bytes of a member of which everything is empty, in the version that needs fewest (4)."""
-
-
-class _Reader:
-    """Goes through a key or value. Raises MalformedRecord; nothing is allocated by a length that is not
-    there.
-    """
-
-    __slots__ = ("_data", "_position", "compact")
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._position = 0
-        self.compact = False
-
-    def _fixed(self, kind: Struct) -> int:
-        try:
-            (value,) = kind.unpack_from(self._data, self._position)
-        except struct.error:
-            raise MalformedRecord("it ends in the middle of a field") from None
-        self._position += kind.size
-        return int(value)
-
-    def int16(self) -> int:
-        return self._fixed(_INT16)
-
-    def int32(self) -> int:
-        return self._fixed(_INT32)
-
-    def int64(self) -> int:
-        return self._fixed(_INT64)
-
-    def text(self) -> str:
-        value = self.nullable_text()
-        if value is None:
-            raise MalformedRecord("a text is null")
-        return value
-
-    def nullable_text(self) -> str | None:
-        size = self._size(self.int16)
-        if size < 0:
-            return None
-        try:
-            return self._take(size).decode()
-        except UnicodeDecodeError:
-            raise MalformedRecord("a text is not UTF-8") from None
-
-    def blob(self) -> bytes:
-        size = self._size(self.int32)
-        if size < 0:
-            raise MalformedRecord("bytes are null")
-        return self._take(size)
-
-    def count(self) -> int:
-        """The number of members that follow."""
-        count = self._size(self.int32)
-        if not 0 <= count * _SMALLEST_MEMBER_BYTES <= len(self._data) - self._position:
-            raise MalformedRecord(f"{count} members in {len(self._data) - self._position} bytes")
-        if count > MAX_MEMBERS:
-            raise MalformedRecord(f"a group of {count} members, more than {MAX_MEMBERS}")
-        return count
-
-    def tags(self) -> dict[int, bytes]:
-        """The tagged fields, which are in the order of their numbers."""
-        found: dict[int, bytes] = {}
-        last = -1
-        for _ in range(self._uvarint()):
-            tag, size = self._uvarint(), self._uvarint()
-            if tag <= last:
-                raise MalformedRecord("tagged fields are not in order")
-            last = tag
-            found[tag] = self._take(size)
-        return found
-
-    def end(self) -> None:
-        if self._position != len(self._data):
-            raise MalformedRecord(f"{len(self._data) - self._position} bytes are left over")
-
-    def _size(self, plain: Callable[[], int]) -> int:
-        """A length; -1 is null."""
-        size = self._uvarint() - 1 if self.compact else plain()
-        if size < -1:
-            raise MalformedRecord(f"a length of {size}")
-        return size
-
-    def _uvarint(self) -> int:
-        try:
-            value, self._position = read_uvarint(self._data, self._position)
-        except (IndexError, MalformedRequest):
-            raise MalformedRecord("a length is cut short or too long") from None
-        return value
-
-    def _take(self, size: int) -> bytes:
-        end = self._position + size
-        if end > len(self._data):
-            raise MalformedRecord("it ends in the middle of a field")
-        piece = self._data[self._position : end]
-        self._position = end
-        return piece

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.catalog.keys import log_name
 from gateway.log.partition import Partition
-from gateway.log.segment import Segment
+from gateway.log.segment import UNKNOWN, Segment
 from wireproto.dafka.additions import Announcement
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ def announcement_of(
         "producer_id_floor": context.producer_ids.floor,
         "producers": base64.b64encode(snapshot).decode(),
     }
+    if segment.first_unstable != UNKNOWN:
+        details["first_unstable"] = segment.first_unstable
     return Announcement(
         segment.address,
         topic.name,

@@ -13,10 +13,11 @@ what is about to be put there:
 """
 
 from bisect import bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from gateway.log.segment import NO_TIMESTAMP, UNKNOWN, Segment
+from gateway.log.transactions.aborted import AbortedTransactions
 from mesh.protocol.writer import Writer
 
 
@@ -26,6 +27,7 @@ class OpenSegment:
     """
 
     __slots__ = (
+        "aborted",
         "bytes",
         "max_timestamp",
         "next_epoch_before",
@@ -44,6 +46,8 @@ class OpenSegment:
         """The highest record timestamp in it, ms."""
         self.next_epoch_before = -1
         """The partition's `next_epoch` before this segment was put into the catalog; -1 until then."""
+        self.aborted = AbortedTransactions()
+        """The transactions that were aborted in it."""
         self.outdated = False
         """The topic is another since it was opened: the next append opens another one."""
 
@@ -66,7 +70,13 @@ class OpenSegment:
         """As the catalog is to have it once all of it is durable."""
         last_sequence = self.writer.next_sequence - 1
         return self.segment.closed(
-            end_offset, last_sequence, self.max_timestamp, size=self.bytes, closed_ms=now_ms
+            end_offset,
+            last_sequence,
+            self.max_timestamp,
+            size=self.bytes,
+            closed_ms=now_ms,
+            aborted=len(self.aborted),
+            lowest_aborted=self.aborted.lowest,
         )
 
 
@@ -137,6 +147,14 @@ class SegmentChain:
         segments = self.segments()
         index = bisect_right(segments, offset, key=lambda segment: segment.start_offset)
         return segments[index - 1] if index else None
+
+    def from_offset(self, offset: int) -> Iterator[tuple[Segment, OpenSegment | None]]:
+        """The segments from the one that holds `offset` on, each with its window if it has one."""
+        first = bisect_right(self._closed, offset, key=lambda segment: segment.start_offset)
+        for place in range(max(0, first - 1), len(self._closed)):
+            yield self._closed[place], None
+        for opened in self.open_segments():
+            yield opened.segment, opened
 
     def holds(self, address: str) -> bool:
         """Whether a segment of this address is in it."""
@@ -238,6 +256,15 @@ class SegmentChain:
 
     def set_size(self, address: str, size: int) -> None:
         """So many bytes were counted in this closed segment; nothing happens if it has left the chain."""
+        self._set(address, size=size)
+
+    def set_aborted(self, address: str, aborted: int, lowest: int) -> None:
+        """So many aborted transactions were counted in this closed segment, as `set_size`; `lowest` is the
+        lowest first offset of these.
+        """
+        self._set(address, aborted=aborted, lowest_aborted=lowest)
+
+    def _set(self, address: str, **found: int) -> None:
         for place, segment in enumerate(self._closed):
             if segment.address == address:
-                self._closed[place] = replace(segment, size=size)
+                self._closed[place] = replace(segment, **found)  # type: ignore[arg-type]

@@ -21,6 +21,7 @@ import trio
 from gateway.log.read_ahead import Range, ReadAhead
 from gateway.log.segment import Segment
 from gateway.log.tail_cache import Batch
+from gateway.log.transactions.aborted_reading import Aborted
 from mesh.reader import NotServed
 from wireproto.dafka.additions import LOOKUP_MAX_TIMESTAMP, LOOKUP_OFFSET, LOOKUP_TIMESTAMP, AddressStatus
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -72,6 +73,31 @@ class ColdReader:
                 # Dropped, or compacted into another one, while it was read: then that is no failure.
                 if partition.chain.holds(segment.address):
                     raise
+
+    async def read_committed(
+        self, partition: "Partition", offset: int, max_bytes: int
+    ) -> tuple[Sequence[Batch], Aborted]:
+        """As `read`, of what lies below the last stable offset, with the aborted transactions that it is part
+        of: both from one chain. Nothing if `offset` lies above it. Raises KafkaError.
+        """
+        while True:
+            # As it is now: a log start that moves into an open transaction takes it along, and what is being
+            # read may be of that.
+            stable = partition.last_stable_offset
+            if offset >= stable:
+                return (), []
+            segment = self._segment_at(partition, offset)
+            try:
+                contents = await self._read_of(partition, segment, offset, max_bytes)
+                contents = [batch for batch in contents if read_header(batch).last_offset < stable]
+                end = read_header(contents[-1]).last_offset + 1 if contents else offset
+                aborted = await self._context.aborted.between(partition, offset, end)
+            except KafkaError:
+                if partition.chain.holds(segment.address):
+                    raise
+            else:
+                if partition.chain.holds(segment.address):
+                    return contents, aborted
 
     async def _read_of(
         self, partition: "Partition", segment: Segment, offset: int, max_bytes: int

@@ -23,6 +23,7 @@ from gateway.log.log_start import LogStarts
 from gateway.log.neighbours import CatalogCopies, Leadership, LeadsAll, LogStores, NoCopies
 from gateway.log.opener import Opener
 from gateway.log.tail_cache import TailCache
+from gateway.log.transactions.aborted_reading import AbortedReader
 from gateway.log.wake_ups import WakeUps
 from wireproto.dafka.additions import NOTHING_REMEMBERED, Remembered
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 MAX_WINDOW_BYTES = 64 * 1024 * 1024
 """Appended and not yet durable, all partitions together: some hundred milliseconds of a busy disk. Half of
 the store's queue, so that the store never refuses what the gateway sent. Internal topics do not wait at this
-gate: their share besides is bounded where they are written (`gateway.groups.group_commit`)."""
+gate: their share besides is bounded where they are written (`gateway.journal.group_commit`)."""
 
 MAX_STUCK_BYTES = 32 * 1024 * 1024
 """How much of the windows that wait without progress does not count towards the gate, so that partitions
@@ -77,6 +78,7 @@ class LogContext:
         self.closer = Closer(self)
         self.copier = Copier(self)
         self.cold = ColdReader(self)
+        self.aborted = AbortedReader(self)
         self.log_starts = LogStarts(self)
         self.epoch_counter = EpochCounter(catalog)
         self.producer_ids = ProducerIds(catalog, self.copies)

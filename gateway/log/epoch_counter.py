@@ -74,10 +74,16 @@ class EpochCounter:
 
     @asynccontextmanager
     async def using(
-        self, epochs: Iterable[int], compares: list[Compare], puts: dict[str, bytes]
+        self,
+        epochs: Iterable[int],
+        compares: list[Compare],
+        puts: dict[str, bytes],
+        *,
+        for_another: bool = False,
     ) -> AsyncIterator[None]:
         """Around a transaction of these `compares` and `puts` that uses `epochs`: what it takes to draw those
-        that are not drawn yet is added to both. Left without an error, the transaction is durable.
+        that are not drawn yet is added to both. Left without an error, the transaction is durable. What is
+        drawn `for_another` life is its alone, also if something here was about to use it.
 
         Raises CompareFailed with the counter's key: another gateway has drawn one of them. So does the
         transaction.
@@ -96,7 +102,8 @@ class EpochCounter:
         over = self._drawn = trio.Event()
         try:
             yield
-            self._take(highest + 1, last)
+            if not for_another:
+                self._take(highest + 1, last)
         finally:
             self._drawn = None
             over.set()

@@ -80,6 +80,7 @@ class Opener:
             members,
             context.w_for(partition, members),
             now_ms,
+            first_unstable=partition.producers.first_open(),
         )
         writer = context.producer.start(address, partition.topic.name, members, segment.w, partition)
         # Taken before the segment's first batch: what is not durable must not be remembered as appended.
@@ -350,10 +351,13 @@ class Opener:
 
     def _close_rolled(self, partition: Partition) -> list[Segment]:
         """The segments before this one are durable to their end: close them in the same transaction."""
-        writers = [rolled.writer for rolled in partition.chain.rolling]
+        rolled = list(partition.chain.rolling)
         closed = partition.chain.close_rolling(partition.next_offset, self._context.now_ms())
-        for writer in writers:
-            self._context.producer.forget(writer)
+        aborted = self._context.aborted.cache
+        for opened in rolled:
+            self._context.producer.forget(opened.writer)
+            aborted.no_longer_open(opened.aborted)
+            aborted.put(opened.segment.address, opened.aborted)
         return closed
 
     @staticmethod

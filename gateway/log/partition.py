@@ -3,7 +3,8 @@
 Rules:
 
 * offsets are given in the order of appends, and never again to anything else;
-* nothing at or above the high watermark is shown;
+* nothing at or above the high watermark is shown; nor, to readers of what is committed, at or above the last
+  stable offset, and what lies below that comes with the aborted transactions that it is part of;
 * a duplicate is as durable as its original before it is answered;
 * the next segment is announced only after the one before it is durable to its last record, so the chain never
   has a hole.
@@ -20,7 +21,8 @@ owner, a module here:
 * `chain`: the segments;
 * `pending`: what is appended and not durable yet;
 * `placement`: the stores of its segments;
-* `idempotence.producers`: idempotent producers;
+* `idempotence.producers`: producers with ids, and which of their transactions are open;
+* `transactions.aborted_reading`: which transactions were aborted;
 * `epochs`: where each leader epoch begins;
 * `fences`: what its transactions in the catalog compare;
 * `tail_cache`: the newest batches, in memory;
@@ -36,20 +38,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.catalog import keys
 from gateway.common.clients import NOBODY
-from gateway.log.admission import Admission
+from gateway.common.marker import Marker
+from gateway.log.admission import ACKS_ALL, Admission
 from gateway.log.appends import Append
 from gateway.log.chain import OpenSegment, SegmentChain
 from gateway.log.epochs import LeaderEpochs
 from gateway.log.idempotence.producers import PartitionProducers
-from gateway.log.idempotence.state import Duplicate, ProducerState
+from gateway.log.idempotence.sequences import Duplicate
+from gateway.log.idempotence.state import ProducerState
 from gateway.log.listeners import Listeners
 from gateway.log.pending import InFlight, PendingAppends
 from gateway.log.placement import Placement
 from gateway.log.segment import Segment
 from gateway.log.tail_cache import Batch, HotBatches
+from gateway.log.transactions.aborted_reading import Aborted
 from mesh.protocol.writer import State, Writer
 from wireproto.kafka.errors import ErrorCode, KafkaError
-from wireproto.records.batch import BatchHeader, assign_offsets, set_log_append_time
+from wireproto.records.batch import BatchHeader, assign_offsets, read_header, set_log_append_time
+from wireproto.records.control import MAX_MARKER_BYTES, EndMarker, marker_batch
 
 if TYPE_CHECKING:
     from gateway.log.context import LogContext
@@ -69,6 +75,10 @@ LED_ANEW: Final = "this gateway leads it anew"
 
 UNSHARED: Final = 1 << 31
 """Above every leader epoch: no other gateway tells clients of the partition."""
+
+UNDECIDED: Final = -1
+"""The last stable offset before the producers were read: nobody knows yet what is open (Kafka's
+`INVALID_LAST_STABLE_OFFSET`)."""
 
 NO_EPOCH: Final = -1
 """A client's leader epoch that is not given; anything else below 0 is an old one, as in Kafka."""
@@ -106,6 +116,8 @@ class Partition:
         self.next_log_start = 0
         """What the catalog has been told, or is being told: shown once it is durable there."""
         self.high_watermark = 0
+        self.last_stable_offset = UNDECIDED
+        """Below it no transaction is open; it never goes back while this gateway leads the partition."""
         self.next_offset = 0
         self.leader_epoch = context.first_epoch(topic.id, index)
         """Where this gateway is alone it is drawn (`epoch_counter`) by the first transaction that uses it."""
@@ -224,10 +236,60 @@ class Partition:
         """
         if self.is_leaving:
             return self._hold(header, acks, client)
-        size = len(view)
-        duplicate = self._admission.admit(header, size, acks, gateway_has_room, client)
+        duplicate = self._admission.admit(header, len(view), acks, gateway_has_room, now_ms, client)
         if duplicate is not None:
             return self._append_again(duplicate)
+        append, header = self._write(header, view, acks, now_ms)
+        if header.producer_id >= 0:
+            self.producers.appended(header, append.last_offset, now_ms, client)
+        if acks == 0:
+            append.finish()
+        return append
+
+    def append_for_producer(self, header: BatchHeader, view: memoryview, now_ms: int) -> Append:
+        """Append a transactional batch that a coordinator writes for a producer, whose epoch counts and whose
+        sequence does not (Kafka's `AppendOrigin.COORDINATOR`); with acks=all.
+
+        Raises KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, which may pass;
+        INVALID_PRODUCER_EPOCH.
+        """
+        if self.is_leaving:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is about to be led elsewhere")
+        self._admission.admit_of_coordinator(len(view))
+        self.producers.check_epoch(header, now_ms)
+        append, header = self._write(header, view, ACKS_ALL, now_ms)
+        self.producers.appended(header, append.last_offset, now_ms)
+        return append
+
+    def append_marker(self, marker: Marker, now_ms: int, leader_epoch: int = NO_EPOCH) -> Append:
+        """Append the end of a transaction, if it has one of the producer, or none; with acks=all.
+
+        One that repeats another waits for that. `leader_epoch` is the one under which its sender knows this
+        leader; what was sent under an earlier one may be old, and is refused.
+
+        Raises KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (there are fewer stores than
+        `min.insync.replicas`, or no room), which may pass; and as `markers.check_marker`.
+        """
+        if leader_epoch not in (NO_EPOCH, self.leader_epoch) or self.is_leaving:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the marker was sent to an earlier leader")
+        self._admission.admit_of_coordinator(MAX_MARKER_BYTES)
+        repeated = self.producers.check_marker(marker)
+        if repeated is not None:
+            return self._append_again(Duplicate(repeated, repeated, -1))
+        ended = EndMarker(marker.is_commit, marker.coordinator_epoch)
+        batch = bytearray(marker_batch(marker.producer_id, marker.producer_epoch, ended, now_ms))
+        append, _ = self._write(read_header(batch), memoryview(batch), ACKS_ALL, now_ms)
+        aborted = self.producers.ended(marker, append.last_offset, now_ms)
+        current = self.chain.current
+        if aborted is not None and current is not None:
+            self._context.aborted.cache.add(current.aborted, aborted)
+        return append
+
+    def _write(
+        self, header: BatchHeader, view: memoryview, acks: int, now_ms: int
+    ) -> tuple[Append, BatchHeader]:
+        """Give a batch that may be appended its offsets, and have it published; its header as it is now."""
+        size = len(view)
         context = self._context
         current = self._segment_for(size, now_ms)
         writer = current.writer
@@ -244,14 +306,10 @@ class Partition:
         topic.appended_records += header.last_offset_delta + 1
         topic.appended_bytes += size
         self.hot.append(base_offset, last_offset, view)
-        if header.producer_id >= 0:
-            self.producers.appended(header, last_offset, now_ms, client)
         sequence = context.producer.append(writer, view)
         context.window_changed()
         self._pending.in_flight.append(InFlight(writer, sequence, header, append, acks == 1))
-        if acks == 0:
-            append.finish()
-        return append
+        return append, header
 
     def _hold(self, header: BatchHeader, acks: int, client: str) -> Append:
         """A batch that comes while the partition is about to be led elsewhere: it is refused, but only when
@@ -302,6 +360,7 @@ class Partition:
             full = (
                 current.bytes + size > settings.segment_bytes
                 or current.writer.next_sequence >= MAX_SEGMENT_BATCHES
+                or self._context.aborted.cache.is_full(current.aborted)
             )
             old = now_ms - current.segment.opened_ms >= settings.max_segment_ms
             opening = current.writer.state is State.OPENING
@@ -347,11 +406,21 @@ class Partition:
         self._context.window_changed()
         if high_watermark > self.high_watermark:
             self.high_watermark = high_watermark
+            if self.producers.has_transactions:
+                self._settle_transactions()
+            else:
+                self.last_stable_offset = high_watermark
             pending.finish_duplicates(high_watermark)
             self.listeners.tell_all(self)
             pending.make_room()
             if self.chain.rolling:
                 self._context.opener.drained(self)
+
+    def _settle_transactions(self) -> None:
+        """What lies below the high watermark is durable: see what is decided by that."""
+        stable = self.producers.last_stable_offset(self.high_watermark)
+        # A log start may have moved into an open transaction.
+        self.last_stable_offset = max(self.last_stable_offset, stable, self.log_start_offset)
 
     def fenced(self, writer: Writer, reason: str) -> None:
         """A segment was lost: nothing more is appended until the partition was recovered again.
@@ -374,7 +443,7 @@ class Partition:
         """
         self._set_state(PartitionState.RECOVERING)
         self.withheld = withheld
-        self.chain.load(segments)
+        self._load_chain(segments)
         self.hot = HotBatches(self._context.tail_cache)
         counter = self._context.epoch_counter
         if self._has_led or counter.is_taken(self.leader_epoch):
@@ -397,6 +466,12 @@ class Partition:
         self.high_watermark = max(self.high_watermark, end)
         self.listeners.tell_watchers(self)
 
+    def _load_chain(self, segments: Sequence[Segment]) -> None:
+        """These are its segments, and nothing has a window."""
+        for opened in self.chain.open_segments():
+            self._context.aborted.cache.no_longer_open(opened.aborted)
+        self.chain.load(segments)
+
     def show(self) -> None:
         """What the catalog says of it may be shown."""
         self.withheld = False
@@ -408,12 +483,15 @@ class Partition:
     def set_end(self, end: int) -> None:
         """Recovery knows where the log ends; `begin_serving` follows, and tells who listens."""
         self.next_offset = self.high_watermark = end
+        # It ends below what was shown only where a loss was accepted.
+        self.last_stable_offset = min(self.last_stable_offset, end)
 
     def begin_serving(self, producers: ProducerState) -> None:
         """Recovered: take appends. Who waits looks again: the end may have moved meanwhile."""
         self._has_led = True
         self.withheld = False
         self.producers.begin(producers)
+        self._settle_transactions()
         self._set_state(PartitionState.READY)
         self.listeners.tell_all(self)
 
@@ -502,7 +580,7 @@ class Partition:
             self.fail(LED_ELSEWHERE)
             self._set_state(PartitionState.ELSEWHERE)
             self._show_newest()
-            self.chain.load([])
+            self._load_chain([])
             self.hot = HotBatches(self._context.tail_cache)
             self.producers.begin(ProducerState())
         self._lead_anew(leader_epoch)
@@ -536,6 +614,8 @@ class Partition:
     def start_moved(self, offset: int, dropped: Collection[str]) -> None:
         """The catalog has a new log start, and these segments (by address) are in the chain no more."""
         self.log_start_offset = max(self.log_start_offset, offset)
+        if self.available:
+            self._settle_transactions()
         self.listeners.tell_watchers(self)
         self.epochs.truncate_front(self.log_start_offset)
         if dropped:
@@ -550,37 +630,60 @@ class Partition:
 
     # reading -----------------------------------------------------------------------------------------------
 
-    def check_fetch_offset(self, offset: int) -> ErrorCode:
+    def check_fetch_offset(self, offset: int, *, committed: bool = False) -> ErrorCode:
         """OFFSET_OUT_OF_RANGE outside of the log; between high watermark and end there is nothing yet.
 
         Until the end of the log is known no offset is beyond it: a client that was told so would reset its
         position, or report lost data. NOT_LEADER_OR_FOLLOWER makes every client ask again, also those that
-        do not know OFFSET_NOT_AVAILABLE in a Fetch.
+        do not know OFFSET_NOT_AVAILABLE in a Fetch. Who reads what is `committed` is told the same until it
+        is known which transactions are open.
         """
-        if self.withheld or (self.state is not PartitionState.READY and offset >= self.high_watermark):
+        if self.withheld or (not self.available and offset >= self.visible_end(committed)):
             self.asked_for()
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.log_start_offset <= offset <= self.next_offset:
             return ErrorCode.NONE
         return ErrorCode.OFFSET_OUT_OF_RANGE
 
-    def read_hot(self, offset: int, max_bytes: int, *, whole: bool) -> list[Batch] | None:
+    def visible_end(self, committed: bool) -> int:
+        """The offset behind what is shown to who reads what is `committed`, or everything."""
+        return self.last_stable_offset if committed else self.high_watermark
+
+    def read_hot(
+        self, offset: int, max_bytes: int, *, whole: bool, committed: bool = False
+    ) -> list[Batch] | None:
         """Visible batches from memory, from the one that holds `offset`; None if they have to come from a
         store.
         """
-        if offset >= self.high_watermark:
+        end = self.visible_end(committed)
+        if offset >= end:
             return []
-        return self.hot.read(offset, self.high_watermark, max_bytes, whole=whole)
+        return self.hot.read(offset, end, max_bytes, whole=whole)
 
-    def hot_bytes(self, offset: int, max_bytes: int, *, whole: bool) -> int | None:
+    def hot_bytes(self, offset: int, max_bytes: int, *, whole: bool, committed: bool = False) -> int | None:
         """Bytes that `read_hot` would give, without a look at each batch."""
-        if offset >= self.high_watermark:
+        end = self.visible_end(committed)
+        if offset >= end:
             return 0
-        return self.hot.size(offset, self.high_watermark, max_bytes, whole=whole)
+        return self.hot.size(offset, end, max_bytes, whole=whole)
+
+    def known_aborted(self, offset: int, batches: Sequence[Batch]) -> Aborted | None:
+        """Which aborted transactions must be known of who reads these batches, which were just read, from
+        `offset` on; None if that has to be read from a store.
+        """
+        if not batches:
+            return []
+        return self._context.aborted.known(self, offset, read_header(batches[-1]).last_offset + 1)
 
     async def read_cold(self, offset: int, max_bytes: int) -> Sequence[Batch]:
         """Visible batches from a store, at least one. Raises KafkaError."""
         return await self._context.cold.read(self, offset, max_bytes)
+
+    async def read_committed(self, offset: int, max_bytes: int) -> tuple[Sequence[Batch], Aborted]:
+        """As `read_cold`, of what lies below the last stable offset, with the aborted transactions that must
+        be known; nothing if `offset` does not. Raises KafkaError.
+        """
+        return await self._context.cold.read_committed(self, offset, max_bytes)
 
     async def look(self, offset: int, max_bytes: int) -> Sequence[Batch]:
         """Visible batches from the one that holds `offset`, up to `max_bytes` or one at least; none at the

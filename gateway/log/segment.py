@@ -39,6 +39,13 @@ class Segment:
     """Below this offset a compaction has left the newest record of each key only; UNKNOWN: it was never
     compacted. Its batches may leave gaps between their offsets, and come from several epochs."""
 
+    aborted: int = 0
+    """Aborted transactions whose markers lie in it; UNKNOWN: its end was agreed on by a recovery, and nobody
+    has counted. While it is open, those of its window count."""
+    lowest_aborted: int = UNKNOWN
+    """The lowest first offset of these; UNKNOWN without any."""
+    first_unstable: int = UNKNOWN
+    """The first offset of the oldest transaction that was open when it began; UNKNOWN: none was."""
     copying: tuple[str, ...] = ()
     """Stores that are no members, and may have a copy of some of it: each was to take a member's place."""
 
@@ -50,6 +57,11 @@ class Segment:
     def keepers(self) -> tuple[str, ...]:
         """The stores that may have something of it, and are to forget it once it has left its chain."""
         return self.members + self.copying
+
+    @property
+    def ends_nothing_below(self) -> int:
+        """No transaction whose marker lies in it, or in a later one, begins below this offset."""
+        return self.start_offset if self.first_unstable == UNKNOWN else self.first_unstable
 
     @property
     def is_compacted(self) -> bool:
@@ -70,6 +82,8 @@ class Segment:
         *,
         size: int = UNKNOWN,
         closed_ms: int = 0,
+        aborted: int = UNKNOWN,
+        lowest_aborted: int = UNKNOWN,
     ) -> "Segment":
         """This segment with its agreed end."""
         return replace(
@@ -79,6 +93,8 @@ class Segment:
             max_timestamp=max_timestamp,
             size=size,
             closed_ms=closed_ms,
+            aborted=aborted,
+            lowest_aborted=lowest_aborted,
         )
 
     def reopened(self) -> "Segment":
@@ -104,6 +120,8 @@ class Segment:
                 "closed_ms": self.closed_ms,
                 "cleaned_to": self.cleaned_to,
                 **({"copying": self.copying} if self.copying else {}),
+                **({"aborted": [self.aborted, self.lowest_aborted]} if self.aborted else {}),
+                **({} if self.first_unstable == UNKNOWN else {"first_unstable": self.first_unstable}),
             }
         ).encode()
 
@@ -111,6 +129,7 @@ class Segment:
     def unpack(cls, value: bytes) -> "Segment":
         """From the catalog's value. Raises KeyError or ValueError when it is not one."""
         data = json.loads(value)
+        aborted, lowest_aborted = data.get("aborted", (0, UNKNOWN))
         return cls(
             data["address"],
             data["epoch"],
@@ -126,5 +145,8 @@ class Segment:
             data.get("size", UNKNOWN),
             data.get("closed_ms", 0),
             data.get("cleaned_to", UNKNOWN),
+            aborted,
+            lowest_aborted,
+            data.get("first_unstable", UNKNOWN),
             tuple(data.get("copying", ())),
         )

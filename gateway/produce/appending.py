@@ -16,7 +16,15 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.common.costs import HEADER, LOOKED, NAMED_RECORD, PRODUCED_BATCH, PRODUCED_KIB, RECORD
+from gateway.common.costs import (
+    HEADER,
+    LOOKED,
+    NAMED_RECORD,
+    PRODUCED_BATCH,
+    PRODUCED_KIB,
+    RECORD,
+    TRANSACTION_PARTITION,
+)
 from gateway.common.handlers import Request
 from gateway.common.turns import TURN
 from gateway.common.work import BREATH
@@ -35,13 +43,14 @@ from gateway.produce.opening import (
     open_now,
 )
 from gateway.produce.times import few_enough, name_in_slices, name_now
+from gateway.produce.verification import Verification
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.produce import ProducePartition, ProduceRequest, ProduceTopic
 from wireproto.records.batch import BatchHeader, InvalidBatch, fix_max_timestamp, validate_produced
 from wireproto.records.produced import check_timestamps
 
 if TYPE_CHECKING:
-    from gateway.cluster.cluster import Cluster
+    from gateway.broker import Broker
 
 ZSTD_SINCE_VERSION = 7
 
@@ -125,11 +134,12 @@ class Appending:
         "_opened",
         "_request",
         "_unnamed",
+        "_verification",
         "failed",
         "topics",
     )
 
-    def __init__(self, request: Request, broker: Cluster, completion: Completion) -> None:
+    def __init__(self, request: Request, broker: Broker, completion: Completion) -> None:
         self._request = request
         self._broker = broker
         self._completion = completion
@@ -140,11 +150,36 @@ class Appending:
         self._unnamed: _Unnamed | None = None
         self._names_left = MAX_NAMED_RECORDS
         """Records that the answer may still name."""
+        body: ProduceRequest = request.body
+        self._verification = Verification(body.transactional_id, request.header.api_version, request.client)
         self.failed = False
         self.topics: list[tuple[ProduceTopic, list[tuple[int, Append | RefusedBatch]]]] = []
 
     async def append_all(self) -> None:
         """Check and append every partition of the request. A checkpoint only if it waits. Raises NoRoom."""
+        body: ProduceRequest = self._request.body
+        if body.transactional_id is None:
+            await self._append_all()
+            return
+        try:
+            await self._verify()
+            await self._append_all()
+        finally:
+            self._verification.close()
+
+    async def _verify(self) -> None:
+        """Ask whether the batches are part of an open transaction, as far as that is not known."""
+        body: ProduceRequest = self._request.body
+        for wanted in body.topics:
+            topic = self._topic(wanted)
+            for data in wanted.partitions:
+                if topic is not None and data.records and 0 <= data.index < len(topic.partitions):
+                    self._verification.take(topic.partitions[data.index], data.records)
+        if self._verification.is_needed:
+            self._request.work.owes(body.elements * TRANSACTION_PARTITION)
+            await self._request.wait(partial(self._verification.ask, self._broker.verifier))
+
+    async def _append_all(self) -> None:
         body: ProduceRequest = self._request.body
         large = body.elements > BREATH
         while True:
@@ -304,8 +339,6 @@ class Appending:
         partition = self._partition(wanted, data.index)
         if partition.topic.internal and not self._may_write_internal:
             raise RefusedBatch(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        if body.transactional_id is not None:
-            raise RefusedBatch(ErrorCode.INVALID_TXN_STATE, "transactions are not supported")
         records = data.records
         if not records:
             raise RefusedBatch(ErrorCode.INVALID_RECORD, "a partition without a record batch")
@@ -325,6 +358,8 @@ class Appending:
                     or header.max_timestamp > now_ms + settings.timestamp_after_max_ms
                 ):
                     self._check_times(partition, header, records)
+            if header.is_transactional:
+                self._verification.check(partition, header)
             if len(records) * 2 < len(self._request.frame):
                 # The window and the cache would keep the whole frame in memory, and count only this.
                 records = memoryview(bytearray(records))

@@ -14,7 +14,8 @@ from kafka import KafkaAdminClient, KafkaConsumer
 from kafka import TopicPartition as PyTopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from gateway.groups.internal_topic import OFFSETS_TOPIC, OFFSETS_TOPIC_PARTITIONS, partition_for
+from gateway.groups.internal_topic import OFFSETS_TOPIC, OFFSETS_TOPIC_PARTITIONS
+from gateway.journal.internal_topic import partition_for
 from tests.clients.sample import small_records
 from tests.clients.stored import put, stored_records
 from tests.peers.java import java_tool

@@ -83,7 +83,6 @@ ALLOWED: list[Allowed] = [
     # ---- what is not served yet
     Allowed("api_versions.*:*.finalized_features*", "a feature told is used: transactions, new groups"),
     Allowed("api_versions.*:*.supported_features*", "as finalized_features"),
-    Allowed("init_producer_id.transactional:*", NO_TRANSACTIONS + ": a fatal error at once"),
     Allowed("produce.transactional:*", NO_TRANSACTIONS + ": INVALID_TXN_STATE for all that belongs to one"),
     Allowed("update_features.levels:*.version *", "all but metadata.version is at level 0, and stays there"),
     Allowed("find_coordinator.share_type:well formed.*", "no share groups yet"),

@@ -43,6 +43,11 @@ REGISTERED: dict[int, range] = {
     21: range(3),  # DeleteRecords
     22: range(6),  # InitProducerId
     23: range(2, 5),  # OffsetForLeaderEpoch
+    24: range(6),  # AddPartitionsToTxn
+    25: range(5),  # AddOffsetsToTxn
+    26: range(6),  # EndTxn
+    27: range(1, 3),  # WriteTxnMarkers
+    28: range(6),  # TxnOffsetCommit
     29: range(1, 4),  # DescribeAcls
     30: range(1, 4),  # CreateAcls
     31: range(1, 4),  # DeleteAcls
@@ -68,15 +73,6 @@ REGISTERED: dict[int, range] = {
     66: range(3),  # ListTransactions
     74: range(2),  # ListConfigResources
     75: range(1),  # DescribeTopicPartitions
-}
-
-# The same of APIs that are not served yet, whose cases are written (`not_yet.py`).
-AWAITED: dict[int, range] = {
-    24: range(6),  # AddPartitionsToTxn
-    25: range(5),  # AddOffsetsToTxn
-    26: range(6),  # EndTxn
-    27: range(1, 3),  # WriteTxnMarkers
-    28: range(6),  # TxnOffsetCommit
 }
 
 
@@ -109,7 +105,7 @@ def case(
         if name in _cases:
             raise ValueError(f"two cases are called {name}")
         key = int(request.API_KEY)
-        served = (REGISTERED | AWAITED)[key] if versions is None else versions
+        served = REGISTERED[key] if versions is None else versions
         _cases[name] = Case(name, key, tuple(served), script, long)
         return script
 

@@ -17,9 +17,6 @@ QUORUM: Final = "the catalog is no Raft quorum of brokers: nothing can be added 
 
 REASONS: Final[dict[int, str]] = {
     17: SECURITY,
-    24: TRANSACTIONS,
-    25: TRANSACTIONS,
-    26: TRANSACTIONS,
     27: TRANSACTIONS,
     28: TRANSACTIONS,
     36: SECURITY,

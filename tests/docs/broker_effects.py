@@ -59,6 +59,16 @@ HELD: Final[dict[str, str]] = {
     "offsets.topic.num.partitions": "Partitions of __consumer_offsets.",
     "offsets.topic.segment.bytes": "The topic config segment.bytes of __consumer_offsets.",
     "socket.request.max.bytes": "A larger request ends the connection.",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": (
+        "So often transactions are looked at that are open for too long."
+    ),
+    "transaction.max.timeout.ms": "A longer timeout of a producer is INVALID_TRANSACTION_TIMEOUT.",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": (
+        "So often idle transactional ids are looked for."
+    ),
+    "transaction.state.log.num.partitions": "Partitions of __transaction_state.",
+    "transaction.state.log.segment.bytes": "The topic config segment.bytes of __transaction_state.",
+    "transactional.id.expiration.ms": "A transactional id that nobody uses for so long is forgotten.",
 }
 """Broker config -> what it means here; its value is Kafka's default and cannot be changed."""
 

@@ -12,6 +12,7 @@ _BAD = "faults/test_bad_requests.py::"
 _FRAMES = "faults/test_bad_frames.py::"
 _GROUPS = "faults/test_bad_groups.py::"
 _OFFSETS = "faults/test_bad_offsets.py::"
+_TRANSACTIONS = "faults/test_bad_transactions.py::"
 _VALUES = "faults/test_bad_values.py::"
 _WIRE = "unit/wireproto/kafka/"
 _CASES = "differential/cases/"
@@ -85,7 +86,23 @@ SPECIAL: Final[dict[str, tuple[str, ...]]] = {
         _BAD + "test_records_that_are_not_there_cannot_be_deleted",
         _CASES + "delete_records.py::refused",
     ),
-    "InitProducerId": (_CASES + "init_producer_id.py::odd_timeouts",),
+    "InitProducerId": (
+        _TRANSACTIONS + "test_very_many_transactional_ids",
+        _CASES + "init_producer_id.py::odd_timeouts",
+    ),
+    "AddPartitionsToTxn": (
+        _TRANSACTIONS + "test_a_transaction_of_very_many_partitions",
+        _TRANSACTIONS + "test_who_has_no_transaction_changes_nothing",
+        _CASES + "transactional_ids.py::partitions_of_nobody",
+    ),
+    "AddOffsetsToTxn": (
+        _TRANSACTIONS + "test_who_has_no_transaction_changes_nothing",
+        _CASES + "transactional_ids.py::offsets_of_nobody",
+    ),
+    "EndTxn": (
+        _TRANSACTIONS + "test_who_has_no_transaction_changes_nothing",
+        _CASES + "transactional_ids.py::ends_of_nobody",
+    ),
     "OffsetForLeaderEpoch": (_CASES + "offset_for_leader_epoch.py::epochs",),
     "DescribeAcls": (_CASES + "nothing_there.py::acls",),
     "CreateAcls": (_CASES + "nothing_there.py::new_acls",),
@@ -124,8 +141,14 @@ SPECIAL: Final[dict[str, tuple[str, ...]]] = {
         _BAD + "test_partitions_that_are_described_over_and_over",
     ),
     "UnregisterBroker": (_CASES + "unregister_broker.py::unknown",),
-    "DescribeTransactions": (_BAD + "test_too_many_small_questions_are_refused",),
-    "ListTransactions": (_CASES + "nothing_there.py::transactions",),
+    "DescribeTransactions": (
+        _BAD + "test_too_many_small_questions_are_refused",
+        _TRANSACTIONS + "test_a_transaction_of_very_many_partitions",
+    ),
+    "ListTransactions": (
+        _TRANSACTIONS + "test_patterns_that_take_for_ever",
+        _CASES + "nothing_there.py::transactions",
+    ),
     "ListConfigResources": (_CASES + "nothing_there.py::unknown_config_resources",),
     "DescribeTopicPartitions": (
         _BAD + "test_partitions_that_are_described_over_and_over",

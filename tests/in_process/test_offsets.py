@@ -16,8 +16,9 @@ from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorRespo
 from dafka.processes.standalone import Standalone
 from gateway.broker import Broker
 from gateway.catalog import keys
-from gateway.groups import expiry, group_commit
+from gateway.groups import expiry
 from gateway.groups.internal_topic import OFFSETS_TOPIC
+from gateway.journal import group_commit
 from mesh.zmq_trio import Publisher
 from tests.clients.stored import create_topic
 from tests.differential.offsets import commit, delete, fetch, offset
@@ -141,7 +142,7 @@ async def find(client: RawClient) -> None:
 def test_without_acknowledgement_frames_a_commit_times_out_and_shows_when_they_are_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group_commit, "OFFSETS_COMMIT_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(group_commit, "WRITE_TIMEOUT_SECONDS", 0.3)
     send, lost = Publisher.send, []
     losing = False
 
@@ -169,7 +170,7 @@ def test_without_acknowledgement_frames_a_commit_times_out_and_shows_when_they_a
             waited = await ask(client, fetch("g", None, stable=True))
             assert waited.groups[0].error_code == ErrorCode.NOT_COORDINATOR
             losing = False
-            monkeypatch.setattr(group_commit, "OFFSETS_COMMIT_TIMEOUT_SECONDS", 20)
+            monkeypatch.setattr(group_commit, "WRITE_TIMEOUT_SECONDS", 20)
             stable = await ask(client, fetch("g", None, stable=True))
             assert found(stable) == {("orders", 0): (2, -1, ""), ("orders", 1): (2, -1, "")}
 

@@ -18,7 +18,8 @@ from kafka.protocol.producer import ProduceResponse
 
 from dafka.processes.standalone import Standalone
 from gateway.broker import Broker
-from gateway.groups.internal_topic import OFFSETS_TOPIC, OFFSETS_TOPIC_PARTITIONS, partition_for
+from gateway.groups.internal_topic import OFFSETS_TOPIC, OFFSETS_TOPIC_PARTITIONS
+from gateway.journal.internal_topic import partition_for
 from gateway.produce.opening import MAX_NAMED_RECORDS
 from tests.clients.stored import stored_batches
 from tests.differential.offsets import commit, offset

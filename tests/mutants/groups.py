@@ -9,7 +9,7 @@ MUTANTS = (
     Mutant(
         "commits-answered-before-they-are-durable",
         "A committed offset is gone after a crash, and records are read again.",
-        "gateway/groups/group_commit.py",
+        "gateway/journal/group_commit.py",
         """                completion = Completion(self._broker.completions, math.inf)
                 append.wait_with(completion)
                 completion.when_over(partial(self._arrived, place, append))
@@ -21,7 +21,7 @@ MUTANTS = (
     Mutant(
         "lost-partition-not-loaded-again",
         "After a partition's recovery groups show commits that its log may not have.",
-        "gateway/groups/group_commit.py",
+        "gateway/journal/group_commit.py",
         "            self._lost(place.partition.index)\n",
         "",
         (f"{JOURNAL}test_a_partition_that_fails_has_to_be_loaded_again",),
@@ -56,7 +56,7 @@ MUTANTS = (
     Mutant(
         "first-commit-counts",
         "After a start each group is where it began.",
-        "gateway/groups/replay.py",
+        "gateway/journal/replay.py",
         "                    latest[key] = offset, value\n            if",
         "                    latest.setdefault(key, (offset, value))\n            if",
         (f"{LOADING}test_the_last_record_of_each_key_counts",),
@@ -64,7 +64,7 @@ MUTANTS = (
     Mutant(
         "compacted-front-read-again",
         "A range that begins within a batch brings back what lies before it.",
-        "gateway/groups/replay.py",
+        "gateway/journal/replay.py",
         "                if offset >= first_offset:\n",
         "                if offset >= 0:\n",
         (f"{LOADING}test_records_below_the_log_start_do_not_count",),
@@ -72,7 +72,7 @@ MUTANTS = (
     Mutant(
         "older-format-wins",
         "An offset in an older format, which a tool has written, counts over a newer one.",
-        "gateway/groups/replay.py",
+        "gateway/journal/replay.py",
         "                        latest.pop(key, None)",
         "                        pass",
         (f"{LOADING}test_what_an_older_kafka_wrote_is_followed_by_what_a_newer_one_did",),

@@ -50,7 +50,7 @@ MUTANTS = (
     Mutant(
         "groups-kept-away-by-a-batch",
         "One batch that cannot be read keeps all groups of its partition from being served.",
-        "gateway/groups/replay.py",
+        "gateway/journal/replay.py",
         "            self.set_aside(header, error)\n            return\n",
         "            self.set_aside(header, error)\n            raise\n",
         (f"{POISONED}test_groups_are_there_beside_a_batch_that_cannot_be_read",),

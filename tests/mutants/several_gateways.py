@@ -119,15 +119,15 @@ MUTANTS = (
     Mutant(
         "groups-stay-where-they-were",
         "Two gateways coordinate a group.",
-        "gateway/groups/coordinator.py",
-        "self._loading.went(partition.index)\n                self._forget_groups(partition.index)\n",
+        "gateway/journal/coordinator.py",
+        "self._loading.went(partition.index)\n                self._forget(partition.index)\n",
         "self._loading.went(partition.index)\n",
         (f"{OF_GROUPS}test_groups_of_a_partition_that_goes_are_another_gateways",),
     ),
     Mutant(
         "an-old-load-counts",
         "Groups as they were before another gateway had them.",
-        "gateway/groups/partition_loads.py",
+        "gateway/journal/partition_loads.py",
         "return self._closed or self._begun[partition] != begun",
         "return self._closed",
         (f"{OF_GROUPS}test_what_a_load_finds_that_began_before_the_partition_went_is_old",),

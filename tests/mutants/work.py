@@ -53,8 +53,8 @@ MUTANTS = (
         "members-of-a-record-without-bound",
         "A record of a million members keeps the loop for as long as it takes to be rid of them.",
         "gateway/groups/records.py",
-        "        if count > MAX_MEMBERS:\n",
-        "        if count > MAX_MEMBERS * MAX_MEMBERS:\n",
+        "    if count > MAX_MEMBERS:\n",
+        "    if count > MAX_MEMBERS * MAX_MEMBERS:\n",
         (f"{GROUPS}test_a_record_of_as_many_members_as_may_join_is_read_and_one_more_is_not",),
     ),
 )

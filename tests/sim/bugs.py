@@ -16,10 +16,10 @@ import trio
 
 from gateway.catalog.keys import COMPACTING, SEGMENT_TOMBSTONES, pack, segment_tombstone_key, unpack
 from gateway.fetch.session import FetchSession, SessionPartition
-from gateway.groups.group_commit import GroupCommit
 from gateway.groups.journal import Journal, _Offsets
 from gateway.groups.records import group_key
 from gateway.groups.replay import Replay
+from gateway.journal.group_commit import GroupCommit
 from gateway.log import opener
 from gateway.log.appends import Append
 from gateway.log.closer import Closer
@@ -29,7 +29,7 @@ from gateway.log.compaction.output import OutputWriter
 from gateway.log.compaction.rules import NewestOffsets, _digest
 from gateway.log.compaction.run import CompactionRun
 from gateway.log.epoch_counter import EpochCounter
-from gateway.log.idempotence.state import Duplicate
+from gateway.log.idempotence.sequences import Duplicate
 from gateway.log.log_start import LogStarts
 from gateway.log.partition import Partition
 from gateway.log.recovery.one_partition import PartitionRecovery

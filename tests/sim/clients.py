@@ -301,7 +301,8 @@ class Passers:
             if producer.partition == self._partition and producer.producer_id >= 0 <= producer.remembered_at
         ]
         least = self._world.passed[self._partition] - min(writing, default=0)
-        return least < self._world.plan.producers_kept - len(writing) if writing else True
+        room = self._world.plan.producers_kept - self._world.plan.transactions
+        return least < room - len(writing) if writing else True
 
     def _pass(self) -> None:
         world, makes = self._world, self._makes

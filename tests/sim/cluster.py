@@ -40,6 +40,7 @@ from mesh.store.values import unpack_number
 from tests.sim import invariants
 from tests.sim.catalog import CatalogFile, SimCatalog
 from tests.sim.clients import Passers, Producer
+from tests.sim.committed import CommittedReads
 from tests.sim.disk import SimRocks
 from tests.sim.fetch_sessions import plain_answer
 from tests.sim.gateway_node import Life, state_of
@@ -53,6 +54,7 @@ from tests.sim.older_catalogs import OlderCatalogs
 from tests.sim.plan import GATEWAY, MANY_PRODUCERS, NEVER, Fault, Plan
 from tests.sim.readers import LogReader
 from tests.sim.store_node import Member, make_committer_for, make_database_for, make_node
+from tests.sim.transactions import Transactions
 from wireproto.kafka.errors import KafkaError
 from wireproto.records.header import CRC_OFFSET
 
@@ -117,16 +119,18 @@ class World:
         self.topic_names: dict[str, str] = {}
         """By their ids."""
         self.commits = Commits(self)
+        self.transactions = Transactions(self)
         self._audited: Life | None = None
         """The life whose groups were compared with their log, when all was healed."""
+        self._read_all: Life | None = None
+        """The life whose logs were read whole, when all was healed."""
         self.nursery: trio.Nursery
-        self._gateway_down = 0
+        self._gateway_down = self._ids = 0
         self._healed_at = 0.0
         self._cleaned = 0
         """Offsets that compactions had cleaned when patience began: with room for two keys they take minutes
         for a log, and what they replace waits to be deleted all the while. They come to an end, as logs do.
         """
-        self._ids = 0
         self.lost_rows = LostRows(self)
         self.older = OlderCatalogs(self)
         self._write_topics()
@@ -173,6 +177,7 @@ class World:
             for name in sorted({producer.partition for producer in self.producers}):
                 Passers(self, name).begin()
         start_clients(self)
+        self.transactions.begin()
         LogReader(self).begin()
 
     def _write_topics(self) -> None:
@@ -239,8 +244,13 @@ class World:
             pass  # the catalog is not what the checks go by
         elif not self._healed_at:
             invariants.check_all(self)
+            self.transactions.check()
         else:
             waiting = invariants.what_is_missing(self)
+            waiting = waiting or self.transactions.missing()
+            if not waiting and self.plan.transactions and self._read_all is not self.current_life():
+                waiting = "what is committed is not read yet"
+                self.nursery.start_soon(self._read_committed)
             if not waiting and self.plan.groups and self._audited is not self.current_life():
                 waiting = "its groups are not audited yet"
                 self.nursery.start_soon(self._audit)
@@ -254,6 +264,17 @@ class World:
                     raise BrokenPromise(f"all is healed for {SETTLE_SECONDS} s, and {waiting}")
                 self._healed_at, self._cleaned = self.loop.now, cleaned
         self.loop.after(CHECK_SECONDS, self._check)
+
+    async def _read_committed(self) -> None:
+        """Every gateway's logs, once all is decided."""
+        try:
+            for life in self.current_lives():
+                await CommittedReads(life).all()
+        except KafkaError:
+            return  # not now
+        except BrokenPromise as broken:
+            self.loop.end(broken)
+        self._read_all = self.current_life()
 
     async def _audit(self) -> None:
         life = self.current_life()

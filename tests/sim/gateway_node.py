@@ -29,6 +29,7 @@ from mesh.reader import Reader
 from mesh.requests import Requests
 from mesh.routing import gateway_routes
 from tests.sim.clients import Consumer
+from tests.sim.committed import CommittedReads
 from tests.sim.fetch_sessions import SessionConsumer
 from tests.sim.loop import NodeClock
 from tests.sim.network import SimNode
@@ -126,6 +127,8 @@ class Life:
             for partition in self.partitions():
                 self.world.history.watch(self, partition)
             nursery.start_soon(Consumer(self).run)
+            if self.world.plan.transactions:
+                nursery.start_soon(CommittedReads(self).run)
             if self.world.plan.groups:
                 self._watch_deletions()
                 nursery.start_soon(self.broker.groups.run)

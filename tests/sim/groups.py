@@ -17,9 +17,10 @@ import trio
 from gateway.groups.events import Join, Leaving, Protocol, Sync
 from gateway.groups.group_state import GroupState
 from gateway.groups.internal_topic import OFFSETS_TOPIC
-from gateway.groups.loading import load_partition
 from gateway.groups.records import NO_TIME, NO_TOPIC_ID, CommittedOffset
+from gateway.groups.replay import Replay
 from gateway.groups.served import Ticket
+from gateway.journal.loading import load_partition
 from tests.sim.loop import BrokenPromise
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -385,7 +386,9 @@ async def audit(life: Life) -> None:
     assert topic is not None
     commits, groups = life.world.commits, life.broker.groups
     for partition in topic.partitions:
-        found = (await load_partition(partition)).groups
+        replay = Replay(partition.index)
+        await load_partition(partition, replay)
+        found = replay.groups
         served = {name: group for name, group in groups.groups.items() if group.partition == partition.index}
         for name in found.keys() | served.keys():
             logged = dict(_offsets(found[name].offsets)) if name in found else {}

@@ -7,6 +7,7 @@ incarnation ever fsynced, what was acknowledged, what was shown.
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gateway.log.partition import Partition, PartitionState
@@ -40,6 +41,7 @@ class Watcher:
         partition = self._partition
         if self._life.over:
             return
+        self._history.on_advanced(self._life, partition)
         if partition.high_watermark < self._seen:
             raise BrokenPromise(
                 f"the high watermark of {partition} went back from {self._seen} to {partition.high_watermark}"
@@ -92,7 +94,10 @@ class History:
             plan = self._world.plan
             compacted = self._world.is_compacted(partition)
             self._ledgers[partition] = Ledger(
-                partition, compacted=compacted, keeps_tombstones=plan.keeps_tombstones
+                partition,
+                compacted=compacted,
+                keeps_tombstones=plan.keeps_tombstones,
+                transaction_of=partial(self._world.transactions.of, partition),
             )
         return self._ledgers[partition]
 
@@ -177,6 +182,12 @@ class History:
                 f"sequence {sequence} of {segment.address} counts as durable, and {have} members have fsynced"
                 f" it, not {needed}"
             )
+
+    def on_advanced(self, life: Life, log: Partition) -> None:
+        """Who waits at a partition is told that something of it may be another."""
+        world = self._world
+        if log.available and not log.deleted and life in world.current_lives() and life.context.leads(log):
+            world.transactions.shown(log)
 
     def watch(self, life: Life, partition: Partition) -> None:
         """Follow what a life shows of a partition."""

@@ -279,7 +279,7 @@ def _content_at(
 
 def _check_doubles(world: World, partition: PartitionName, chain: list[Segment]) -> None:
     """No batch of an idempotent producer is in the log twice."""
-    seen: dict[tuple[int, int], int] = {}
+    seen: dict[tuple[int, int, int], int] = {}
     for segment in chain:
         published = world.history.published[segment.address]
         for sequence in range(len(published) if segment.last_sequence is None else segment.last_sequence + 1):
@@ -287,8 +287,9 @@ def _check_doubles(world: World, partition: PartitionName, chain: list[Segment])
             if content is None:
                 continue
             header = read_header(content)
-            if header.producer_id >= 0:
-                known = seen.setdefault((header.producer_id, header.base_sequence), header.base_offset)
+            if header.producer_id >= 0 and not header.is_control:
+                name = header.producer_id, header.producer_epoch, header.base_sequence
+                known = seen.setdefault(name, header.base_offset)
                 if known != header.base_offset:
                     raise BrokenPromise(
                         f"producer {header.producer_id}'s batch {header.base_sequence} is in {partition} at"

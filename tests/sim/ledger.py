@@ -6,17 +6,20 @@ segment is closed in the catalog. It never forgets: what a log no longer has is 
 
 from __future__ import annotations
 
+from bisect import insort
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.sim.loop import BrokenPromise
+from tests.sim.transactions import State
 from wireproto.records.header import BatchHeader, read_header
 from wireproto.records.iteration import iter_records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from tests.sim.clients import PartitionName
+    from tests.sim.transactions import Transaction
 
 
 class Logged(NamedTuple):
@@ -35,7 +38,12 @@ def opened(content: bytes) -> tuple[BatchHeader, dict[int, Logged]]:
     header = read_header(content)
     return header, {
         record.offset: Logged(
-            record.key, record.value, tuple(record.headers), record.timestamp, header.leader_epoch
+            # What a marker has for key and value is none: it goes by its offset.
+            None if header.is_control else record.key,
+            None if header.is_control else record.value,
+            tuple(record.headers),
+            record.timestamp,
+            header.leader_epoch,
         )
         for record in iter_records(content)
     }
@@ -44,10 +52,20 @@ def opened(content: bytes) -> tuple[BatchHeader, dict[int, Logged]]:
 class Ledger:
     """One partition's."""
 
-    def __init__(self, partition: PartitionName, *, compacted: bool, keeps_tombstones: bool) -> None:
+    def __init__(
+        self,
+        partition: PartitionName,
+        *,
+        compacted: bool,
+        keeps_tombstones: bool,
+        transaction_of: Callable[[BatchHeader], Transaction | None],
+    ) -> None:
         self.records: dict[int, Logged] = {}
-        self.newest: dict[bytes, int] = {}
-        """Key -> offset of its newest record."""
+        self._of_key: dict[bytes, list[int]] = {}
+        """Key -> offsets of its records, ascending."""
+        self._transaction_of = transaction_of
+        self._transactions: dict[int, Transaction] = {}
+        """Offset -> the transaction that it is part of."""
         self.gone: dict[int, float] = {}
         """Offset -> when the log was seen without it, for the first time."""
         self.compacted = compacted
@@ -55,7 +73,7 @@ class Ledger:
         self._keeps_tombstones = keeps_tombstones
         self.bases: set[int] = set()
         """Where its batches begin."""
-        self._producers: dict[tuple[int, int], int] = {}
+        self._producers: dict[tuple[int, int, int], int] = {}
 
     def add(self, content: bytes) -> None:
         """A batch as it was produced is in the log for good."""
@@ -63,25 +81,43 @@ class Ledger:
         if header.base_offset in self.bases:
             return
         self.bases.add(header.base_offset)
-        if header.producer_id >= 0:
-            name = header.producer_id, header.base_sequence
+        if header.producer_id >= 0 and not header.is_control:
+            name = header.producer_id, header.producer_epoch, header.base_sequence
             known = self._producers.setdefault(name, header.base_offset)
             if known != header.base_offset:
                 raise BrokenPromise(
                     f"producer {header.producer_id}'s batch {header.base_sequence} came into"
                     f" {self._partition} at offset {known} and {header.base_offset}"
                 )
+        transaction = self._transaction_of(header)
         for offset, record in records.items():
             self.records[offset] = record
+            if transaction is not None:
+                self._transactions[offset] = transaction
             if record.key is not None:
-                self.newest[record.key] = max(offset, self.newest.get(record.key, -1))
+                insort(self._of_key.setdefault(record.key, []), offset)
+
+    def newest(self, key: bytes) -> int:
+        """The offset of the newest record of a key that counts: it is part of no transaction, or of one that
+        was committed. -1: none does.
+        """
+        counting = (offset for offset in reversed(self._of_key[key]) if self._counts(offset))
+        return next(counting, -1)
+
+    def _counts(self, offset: int) -> bool:
+        transaction = self._transactions.get(offset)
+        return transaction is None or transaction.state is State.COMMITTED
 
     def must_stay(self, offset: int) -> bool:
-        """Whether compaction may not take this record: the newest of its key, and not an old tombstone."""
+        """Whether compaction may not take this record: the newest of its key, and not an old tombstone; or
+        nobody knows yet whether it counts.
+        """
         if not self.compacted:
             return True
-        record = self.records[offset]
-        if record.key is None or self.newest[record.key] != offset:
+        record, transaction = self.records[offset], self._transactions.get(offset)
+        if transaction is not None and transaction.state is State.ABORTED:
+            return False
+        if record.key is None or self.newest(record.key) > offset:
             return False
         return record.value is not None or self._keeps_tombstones
 
@@ -119,8 +155,8 @@ class Ledger:
         for offset, record in present.items():
             if record.key is None or offset < log_start or offset not in self.records:
                 continue
-            newest = self.newest[record.key]
-            if newest in self.gone:
+            newest = self.newest(record.key)
+            if newest in self.gone and self._counts(offset):
                 raise BrokenPromise(
                     f"{record.key!r} of {self._partition} was deleted at offset {newest}, and is back as it"
                     f" was at {offset}"

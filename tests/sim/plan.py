@@ -94,6 +94,8 @@ class Plan:
     """Consumer groups: every other one with members, the others of a single client that commits."""
     sessions: int = 0
     """Consumers of each gateway life that read with fetch sessions."""
+    transactions: int = 0
+    """Transactional producers."""
     gateways: int = 1
     """More than one: `tests.sim.gateways`."""
     remembers: bool = False

@@ -6,8 +6,8 @@ sessions; 9 the current leader epoch; 11 the client's rack and the preferred rea
 and adds the last fetched epoch; 13 names topics by id; 15 moves the replica id into a tag; 17 and 18 add
 tags that only followers send.
 
-Not offered, on purpose: aborted transactions (always an empty list: null breaks librdkafka's
-read_committed), diverging epochs and a preferred replica (always -1).
+The list of aborted transactions is null for who reads everything, and never for who reads what is committed:
+librdkafka does not take it. Not offered, on purpose: diverging epochs and a preferred replica (always -1).
 """
 
 from collections.abc import Sequence
@@ -120,6 +120,8 @@ class FetchPartitionResult:
     last_stable_offset: int = -1
     log_start_offset: int = -1
     records: Sequence[Buffer] = field(default=())
+    aborted: Sequence[tuple[int, int]] | None = ()
+    """(producer id, first offset) of aborted transactions."""
     current_leader: CurrentLeader | None = None
     """Of one that is led by another broker; from version 16."""
 
@@ -299,8 +301,8 @@ def encode_fetch_response(
     """Buffers that joined are the framed response, size field and header included.
 
     Record buffers are in the list as they were given: neither copied nor joined. ``records`` is never null,
-    the list of aborted transactions is empty, the preferred replica -1. ``throttle_ms``: how long the
-    client is to wait; ``nodes``: where the leaders are that it names.
+    the preferred replica -1. ``throttle_ms``: how long the client is to wait; ``nodes``: where the leaders
+    are that it names.
     """
     flexible = api_version >= _FLEXIBLE_FROM
     out: list[Buffer] = []
@@ -351,19 +353,30 @@ def _result_head(api_version: int, result: FetchPartitionResult) -> bytes:
     """Everything of one partition before its record bytes, the length of those included."""
     size = sum(map(len, result.records))
     fixed = (result.index, result.error_code, result.high_watermark, result.last_stable_offset)
-    if api_version >= _FLEXIBLE_FROM:
-        encoded = _FLEXIBLE_RESULT.pack(*fixed, result.log_start_offset, 1, -1)
-        return encoded + uvarint(size + 1)
-    if api_version >= _RACK_FROM:
-        return _RESULT_WITH_REPLICA.pack(*fixed, result.log_start_offset, 0, -1, size)
+    flexible = api_version >= _FLEXIBLE_FROM
+    aborted = result.aborted
+    if not aborted:
+        listed = _NO_LIST[flexible] if aborted is None else _EMPTY_LIST[flexible]
+    elif flexible:
+        listed = uvarint(len(aborted) + 1) + b"".join(_ABORTED.pack(*one) + b"\0" for one in aborted)
+    else:
+        listed = _INT32.pack(len(aborted)) + b"".join(_ABORTED.pack(*one) for one in aborted)
     if api_version >= _LOG_START_FROM:
-        return _RESULT_WITH_LOG_START.pack(*fixed, result.log_start_offset) + _NONE_ABORTED.pack(0, size)
-    return _RESULT.pack(*fixed) + _NONE_ABORTED.pack(0, size)
+        head = _RESULT_WITH_LOG_START.pack(*fixed, result.log_start_offset)
+    else:
+        head = _RESULT.pack(*fixed)
+    if flexible:
+        return head + listed + _NO_REPLICA + uvarint(size + 1)
+    if api_version >= _RACK_FROM:
+        return head + listed + _NO_REPLICA + _INT32.pack(size)
+    return head + listed + _INT32.pack(size)
 
 
-_FLEXIBLE_RESULT: Final = Struct(">ihqqqBi")  # and log start, aborted, preferred replica
-_RESULT_WITH_REPLICA: Final = Struct(">ihqqqiii")  # and the length of the records
-_NONE_ABORTED: Final = Struct(">ii")  # aborted transactions, records' length
+_ABORTED: Final = Struct(">qq")  # producer id, first offset
+_NO_LIST: Final = (_INT32.pack(-1), b"\0")
+_EMPTY_LIST: Final = (_INT32.pack(0), b"\1")
+"""Without compact arrays, and with."""
+_NO_REPLICA: Final = _INT32.pack(-1)
 
 
 def _checked_id(topic_id: bytes | None) -> bytes:

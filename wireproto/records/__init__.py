@@ -12,6 +12,7 @@
     row          what a store keeps beside a batch
     outline      where the parts of each record lie, without copies
     builder      batches made from records: for tests, tools and internal topics
+    control      the batch that ends a transaction
 
 Work on the way of Produce and Fetch is per batch: ``batch``, ``crc``, ``header`` and ``row`` alone. Whatever
 touches single records or inflates (``iteration``, ``compression``) belongs in a worker thread.

@@ -92,6 +92,16 @@ def compact_batch(
     return Compacted(_rebuilt(header, body, kept, horizon), len(kept), dropped)
 
 
+def with_delete_horizon(view: Buffer, delete_horizon: int) -> bytes:
+    """The batch with this delete horizon, ms since 1970; for a marker, which has one record.
+
+    Raises :class:`InvalidBatch`: the batch cannot be read; see ``iter_records``.
+    """
+    header = read_header(view)
+    body = inflated_records(view, header, MAX_DECOMPRESSED_BYTES)
+    return _rebuilt(header, body, list(_walk(header, body)), delete_horizon)
+
+
 def empty_batch(header: BatchHeader) -> bytes:
     """A batch without records in the place of this one (``DefaultRecordBatch.writeEmptyHeader``).
 

@@ -104,10 +104,8 @@ def _check_fields(header: BatchHeader) -> None:
         raise invalid("clients may not write control batches")
     if header.producer_id > NO_PRODUCER_ID:
         _check_producer(header)
-    if header.attributes & TRANSACTIONAL_FLAG:
-        # Nobody can have begun a transaction here. To a request without a transactional id, Kafka answers
-        # TRANSACTIONAL_ID_AUTHORIZATION_FAILED (KafkaApis.handleProduceRequest): that would point at ACLs.
-        raise InvalidBatch(ErrorCode.INVALID_TXN_STATE, "a transactional batch outside any transaction")
+    if header.attributes & TRANSACTIONAL_FLAG and header.producer_id <= NO_PRODUCER_ID:
+        raise invalid("a transactional batch without a producer id")
     if header.attributes & LOG_APPEND_TIME_FLAG:
         # Kafka refuses it under LogAppendTime; under CreateTime it clears the bit, which changes the times.
         raise InvalidBatch(ErrorCode.INVALID_TIMESTAMP, "only the server sets the LogAppendTime type")

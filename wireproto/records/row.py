@@ -4,15 +4,23 @@ A fixed-size binary struct, big-endian, of ``ROW_BYTES``::
 
     base offset, last offset, max timestamp, running max timestamp, producer id  int64
     producer epoch int16 | base sequence int32 | attributes int16 | size int32
+
+A control batch has no sequence: where it ends a transaction, its row keeps the coordinator's epoch in the
+place of one, and how it ended in two bits of the attributes that batches do not use.
 """
 
 from struct import Struct
 from typing import Final, NamedTuple
 
-from wireproto.records.errors import corrupt
-from wireproto.records.header import Buffer, read_header
+from wireproto.records.control import EndMarker, read_marker
+from wireproto.records.errors import InvalidBatch, corrupt
+from wireproto.records.header import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader, Buffer, read_header
 
 _ROW: Final = Struct(">qqqqqhihi")
+
+_ABORTED: Final = 0x0100
+_COMMITTED: Final = 0x0200
+_ENDED: Final = _ABORTED | _COMMITTED
 
 MAX_OFFSET: Final = (1 << 63) - 1
 """Largest offset that a row has room for."""
@@ -40,6 +48,21 @@ class Row(NamedTuple):
     attributes: int
     size: int
 
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & CONTROL_FLAG != 0
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & TRANSACTIONAL_FLAG != 0
+
+    @property
+    def marker(self) -> EndMarker | None:
+        """How the batch ends a transaction of its producer; None: it ends none."""
+        if not self.is_control or not self.attributes & _ENDED:
+            return None
+        return EndMarker(self.attributes & _COMMITTED != 0, self.base_sequence)
+
     def pack(self) -> bytes:
         """The bytes of the disk. Raises struct.error for what has no room, which ``row_of`` never gives."""
         return _ROW.pack(*self)
@@ -56,7 +79,7 @@ class Row(NamedTuple):
 
 
 def row_of(content: Buffer, previous_running_max: int) -> Row:
-    """The row of the batch ``content``, from its header alone.
+    """The row of the batch ``content``, from its header alone; of a control batch from its record, too.
 
     ``content`` is exactly one batch with its offsets assigned, ``previous_running_max`` the row before's
     ``running_max_timestamp``, or ``header.NO_TIMESTAMP`` for the first row.
@@ -72,6 +95,9 @@ def row_of(content: Buffer, previous_running_max: int) -> Row:
         raise corrupt(f"a last offset delta of {header.last_offset_delta}")
     if last_offset > MAX_OFFSET or size > MAX_SIZE_BYTES:
         raise corrupt(f"{size} bytes up to offset {last_offset}: no row can say that")
+    sequence, attributes = header.base_sequence, header.attributes
+    if header.is_control:
+        sequence, attributes = _as_marker(content, header)
     return Row(
         header.base_offset,
         last_offset,
@@ -79,7 +105,16 @@ def row_of(content: Buffer, previous_running_max: int) -> Row:
         max(previous_running_max, header.max_timestamp),
         header.producer_id,
         header.producer_epoch,
-        header.base_sequence,
-        header.attributes,
+        sequence,
+        attributes,
         size,
     )
+
+
+def _as_marker(content: Buffer, header: BatchHeader) -> tuple[int, int]:
+    """What the row of a control batch has for sequence and attributes."""
+    try:
+        marker = read_marker(content)
+    except InvalidBatch:
+        return header.base_sequence, header.attributes & ~_ENDED
+    return marker.coordinator_epoch, header.attributes | (_COMMITTED if marker.is_commit else _ABORTED)

@@ -126,6 +126,8 @@ class Compaction:
         for segment in partition.chain.closed:
             if closer.is_waited_for(segment.address):
                 break  # the next one waits until its end is heard: it cannot be deleted yet
+            if (segment.end_offset or 0) > partition.last_stable_offset:
+                break  # a record of an open transaction supersedes nothing yet
             free.append(segment)
         return cleanable(free, self._context.now_ms(), limits)
 

@@ -68,7 +68,8 @@ class Output:
         """As the catalog is to have it."""
         segment = replace(self.segment, announced=True, cleaned_to=cleaned_to)
         last = self.writer.next_sequence - 1
-        return segment.closed(self.end, last, self.max_timestamp, size=self.size, closed_ms=now_ms)
+        # Of aborted transactions no records are left: nobody needs to know of them.
+        return segment.closed(self.end, last, self.max_timestamp, size=self.size, closed_ms=now_ms, aborted=0)
 
 
 class OutputWriter:

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gateway.log.compaction.rules import NewestOffsets
+from gateway.log.compaction.transactions import TransactionsGoneThrough
 from gateway.log.tail_cache import Batch
-from wireproto.records.compaction import compact_batch, empty_batch, walk
+from wireproto.records.compaction import compact_batch, empty_batch, walk, with_delete_horizon
 from wireproto.records.errors import InvalidBatch
 from wireproto.records.header import BatchHeader, read_header
 
@@ -22,10 +23,20 @@ class Cleaned(NamedTuple):
     unreadable: int
 
 
-def learn(newest: NewestOffsets, batches: Sequence[Batch], first_dirty: int) -> bool:
+def learn(
+    newest: NewestOffsets,
+    batches: Sequence[Batch],
+    first_dirty: int,
+    transactions: TransactionsGoneThrough,
+) -> bool:
     """Take the keys of these batches from offset `first_dirty` on; false once there is no room for more."""
     for batch in batches:
         header = read_header(batch)
+        if header.is_control:
+            transactions.may_go(header)
+        elif transactions.is_aborted(header):
+            newest.upto = max(newest.upto, header.last_offset + 1)
+            continue
         if header.last_offset < first_dirty:
             continue
         if not header.is_control:
@@ -47,7 +58,12 @@ def _keys(batch: Batch, first_dirty: int) -> Iterator[tuple[int, bytes | None]]:
 
 
 def clean(
-    newest: NewestOffsets, batches: Sequence[Batch], now_ms: int, delete_retention_ms: int, last_offset: int
+    newest: NewestOffsets,
+    batches: Sequence[Batch],
+    now_ms: int,
+    delete_retention_ms: int,
+    last_offset: int,
+    transactions: TransactionsGoneThrough,
 ) -> Cleaned:
     """What compaction leaves of these batches. The one that ends with `last_offset` stays, even if empty:
     without it nobody could tell where the segment ends.
@@ -56,6 +72,21 @@ def clean(
     removed = unreadable = 0
     for batch in batches:
         header = read_header(batch)
+        is_last = header.last_offset >= last_offset
+        if header.is_control:
+            may_go = transactions.may_go(header)
+            kept = _marker_left(header, batch, now_ms, delete_retention_ms) if may_go else batch
+            if kept is None and is_last:
+                kept = batch
+            if kept is not None:
+                left.append((read_header(kept), kept))
+            continue
+        if transactions.is_aborted(header):
+            removed += header.count
+            if is_last:
+                empty = empty_batch(header)
+                left.append((read_header(empty), empty))
+            continue
         horizon = header.delete_horizon
         keep_tombstones = horizon is None or now_ms < horizon
 
@@ -72,8 +103,18 @@ def clean(
             continue
         removed += outcome.dropped
         kept = outcome.batch
-        if kept is None and header.last_offset >= last_offset:
+        if kept is None and is_last:
             kept = empty_batch(header)
         if kept is not None:
             left.append((read_header(kept), kept))
     return Cleaned(left, removed, unreadable)
+
+
+def _marker_left(header: BatchHeader, batch: Batch, now_ms: int, delete_retention_ms: int) -> Batch | None:
+    """What is left of a marker of whose transaction there is nothing: itself, with the time from which it may
+    go, until that is over.
+    """
+    horizon = header.delete_horizon
+    if horizon is None:
+        return with_delete_horizon(batch, now_ms + delete_retention_ms)
+    return batch if now_ms < horizon else None

@@ -28,12 +28,14 @@ from gateway.log.compaction.left_over import forget_outputs
 from gateway.log.compaction.output import MAX_OUTPUTS, Abandoned, OutputWriter
 from gateway.log.compaction.reading import Cleaned, clean, learn
 from gateway.log.compaction.rules import DEDUPE_BUFFER_BYTES, Cleanable, NewestOffsets
+from gateway.log.compaction.transactions import TransactionsGoneThrough
 from gateway.log.fences import Overtaken
 from gateway.log.notes import tombstone
 from gateway.log.partition import Partition
 from gateway.log.recovery.producers_at_end import read_producers
 from gateway.log.segment import Segment
 from gateway.log.tail_cache import Batch
+from gateway.log.transactions.aborted_reading import Aborted
 from mesh import crash_points
 from mesh.reader import NotServed
 from wireproto.kafka.errors import KafkaError
@@ -80,6 +82,7 @@ class CompactionRun:
         self._first_dirty = max(plan.first_dirty, partition.log_start_offset)
         self._rest = rest
         self._newest = NewestOffsets(buffer_bytes)
+        self._gone_through = TransactionsGoneThrough()
         self._swapped: set[str] = set()
         """Addresses of sources that were replaced already."""
 
@@ -119,18 +122,20 @@ class CompactionRun:
 
     async def _learn(self) -> None:
         """Fill the key map, and cut the sources where it was full."""
+        transactions = TransactionsGoneThrough()
         for place, segment in enumerate(self.sources):
             if (segment.end_offset or 0) <= self._first_dirty:
                 continue
-            if not await self._learn_from(segment):
+            if not await self._learn_from(segment, transactions):
                 del self.sources[place + 1 :]
                 return
 
-    async def _learn_from(self, segment: Segment) -> bool:
+    async def _learn_from(self, segment: Segment, transactions: TransactionsGoneThrough) -> bool:
         """Whether there is room for more behind this segment."""
+        transactions.begin(await self._aborted(segment))
         async with aclosing(self._pieces(segment)) as pieces:
             async for batches in pieces:
-                work = partial(learn, self._newest, batches, self._first_dirty)
+                work = partial(learn, self._newest, batches, self._first_dirty, transactions)
                 if not await self._in_thread(batches, work):
                     return False
         return True
@@ -138,7 +143,7 @@ class CompactionRun:
     async def _producers(self, segment: Segment) -> bytes:
         """The idempotence state behind a segment, as a snapshot."""
         try:
-            producers = await read_producers(self._context, segment)
+            producers = (await read_producers(self._context, segment)).producers
         except (ValueError, KeyError) as error:
             raise Abandoned(f"the producers of segment {segment.address}: {error}") from None
         return producers.snapshot(self._context.now_ms()) if producers.count else b""
@@ -147,11 +152,28 @@ class CompactionRun:
         now_ms = self._context.now_ms()
         delete_retention_ms = self._partition.topic.settings.delete_retention_ms
         last_offset = (sources[-1].end_offset or 0) - 1
+        gone_through = self._gone_through
         for segment in sources:
+            gone_through.begin(await self._aborted(segment))
             async with aclosing(self._pieces(segment)) as pieces:
                 async for batches in pieces:
-                    work = partial(clean, self._newest, batches, now_ms, delete_retention_ms, last_offset)
+                    work = partial(
+                        clean,
+                        self._newest,
+                        batches,
+                        now_ms,
+                        delete_retention_ms,
+                        last_offset,
+                        gone_through,
+                    )
                     await self._write_piece(writer, batches, await self._in_thread(batches, work))
+
+    async def _aborted(self, segment: Segment) -> Aborted:
+        """The aborted transactions that a segment, which lies below the last stable offset, has a part of.
+        Raises KafkaError.
+        """
+        end = segment.end_offset or 0
+        return await self._context.aborted.between(self._partition, segment.start_offset, end)
 
     async def _write_piece(self, writer: OutputWriter, batches: Sequence[Batch], cleaned: Cleaned) -> None:
         self.records_removed += cleaned.records_removed

@@ -1,7 +1,8 @@
 """Who of a partition's producers has been idle for longest, client by client.
 
 Kept only by partitions that are full: others need it never. What it says costs no look at all producers:
-when one writes nothing is noted here, and whoever turns out to have written since moves to the end.
+when one writes nothing is noted here, and whoever turns out to have written since moves to the end. Who has
+an open transaction is not idle.
 """
 
 from collections import OrderedDict
@@ -22,14 +23,15 @@ class IdleProducers:
         self._producers = producers
         self._by_client: dict[str, OrderedDict[int, int]] = {}
         for producer_id, producer in producers.items():
-            self.add(producer_id, producer)
+            if not producer.has_open:
+                self.add(producer_id, producer)
 
     def add(self, producer_id: int, producer: Producer) -> None:
-        """This one is new."""
-        self._by_client.setdefault(producer.client, OrderedDict())[producer_id] = _last_offset(producer)
+        """This one is new, or its transaction has ended."""
+        self._by_client.setdefault(producer.client, OrderedDict())[producer_id] = producer.last_offset
 
     def remove(self, producer_id: int, producer: Producer) -> None:
-        """This one is forgotten."""
+        """This one is forgotten, or has begun a transaction."""
         of_client = self._by_client[producer.client]
         del of_client[producer_id]
         if not of_client:
@@ -42,7 +44,7 @@ class IdleProducers:
             return None
         while True:
             producer_id, heard = next(iter(of_client.items()))
-            last_offset = _last_offset(self._producers[producer_id])
+            last_offset = self._producers[producer_id].last_offset
             if last_offset == heard:
                 return producer_id
             of_client[producer_id] = last_offset
@@ -51,7 +53,3 @@ class IdleProducers:
     def greedy_client(self) -> str | None:
         """The client that has half of the producers here, or more."""
         return greedy_client(self._by_client, len(self._producers))
-
-
-def _last_offset(producer: Producer) -> int:
-    return producer.batches[-1].last_offset

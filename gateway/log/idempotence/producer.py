@@ -1,10 +1,19 @@
-"""One idempotent producer as one partition knows it, and the arithmetic of its sequences."""
+"""One producer with an id as one partition knows it, and the arithmetic of its sequences."""
 
 from typing import Final, NamedTuple
 
 from gateway.common.clients import NOBODY
 
 NO_PRODUCER_EPOCH: Final = -1
+
+NO_COORDINATOR_EPOCH: Final = -1
+"""No transaction of the producer has ended here."""
+
+NOTHING_OPEN: Final = -1
+"""In the place of a first offset: the producer has no open transaction."""
+
+NO_SEQUENCE: Final = -1
+"""In the place of the last one: the producer begins with 0."""
 
 MAX_SEQUENCE: Final = 2**31 - 1
 """Sequences are 32-bit and not negative: 0 follows this one."""
@@ -49,12 +58,25 @@ class Batch(NamedTuple):
 
 
 class Producer:
-    """One producer's standing: its epoch, its last batches (oldest first, never none), when last heard, and
-    of which client (`gateway.common.clients`) its first batch was; nobody's, if it was read from the log. It
-    is charged to that client, or is one of the few that a partition may keep.
+    """One producer's standing: its epoch, its last batches (oldest first; none after a marker of a later
+    epoch), when last heard, and of which client (`gateway.common.clients`) its first batch was; nobody's, if
+    it was read from the log. It is charged to that client, or is one of the few that a partition may keep.
+
+    Of its transactions: the epoch of the coordinator that ended the last one, and where the open one begins
+    (`ProducerStateEntry`).
     """
 
-    __slots__ = ("batches", "charged_to", "client", "epoch", "used_ms")
+    __slots__ = (
+        "batches",
+        "charged_to",
+        "client",
+        "coordinator_epoch",
+        "epoch",
+        "first_offset",
+        "last_offset",
+        "timestamp",
+        "used_ms",
+    )
 
     def __init__(self, epoch: int, used_ms: int, batches: list[Batch], client: str = NOBODY) -> None:
         self.client = client
@@ -62,6 +84,42 @@ class Producer:
         self.epoch = epoch
         self.used_ms = used_ms
         self.batches = batches
+        self.coordinator_epoch = NO_COORDINATOR_EPOCH
+        self.first_offset = NOTHING_OPEN
+        """Of its open transaction."""
+        self.last_offset = batches[-1].last_offset if batches else -1
+        """Of its last batch or marker."""
+        self.timestamp = batches[-1].timestamp if batches else -1
+        """The maximum timestamp of that one, ms."""
+
+    @property
+    def has_open(self) -> bool:
+        """Whether it has an open transaction."""
+        return self.first_offset != NOTHING_OPEN
+
+    @property
+    def last_sequence(self) -> int:
+        """Of its last batch in this epoch; NO_SEQUENCE without one."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def append(self, epoch: int, batch: Batch, now_ms: int) -> None:
+        """This batch of this epoch, which is not before the known one, is in the log."""
+        batches = self.batches
+        if self.epoch != epoch:
+            self.epoch = epoch
+            batches.clear()
+        elif len(batches) == BATCHES_KEPT:
+            del batches[0]
+        batches.append(batch)
+        self.used_ms, self.last_offset, self.timestamp = now_ms, batch.last_offset, batch.timestamp
+
+    def end(self, epoch: int, coordinator_epoch: int, offset: int, timestamp: int, now_ms: int) -> None:
+        """A marker of this epoch is in the log (`ProducerStateEntry.update`)."""
+        if self.epoch != epoch:
+            self.epoch = epoch
+            self.batches.clear()
+        self.coordinator_epoch, self.first_offset = coordinator_epoch, NOTHING_OPEN
+        self.used_ms, self.last_offset, self.timestamp = now_ms, offset, timestamp
 
     def find(self, first_sequence: int, last_sequence: int) -> Batch | None:
         """The kept batch of exactly this range of sequences; overlapping it in part is not the same batch."""

@@ -1,18 +1,26 @@
 """What one partition takes of its idempotent producers, and what it refuses.
 
-Two things are known: the states of those that have written here (`state`), which each recovery reads back,
-and the producers of which a batch was refused (`refused`), for some minutes, across recoveries of this life.
+Known are the states of those that have written here (`state`), which each recovery reads back; the producers
+of which a batch was refused (`refused`), for some minutes, across recoveries of this life; and for a minute
+the transactions that ended under this leader epoch (`ended`).
 """
 
 from collections.abc import Callable
 from typing import Final
 
 from gateway.common.clients import NOBODY
+from gateway.common.marker import Marker
 from gateway.common.shares import Shares
-from gateway.log.idempotence.producer import FEW, MAX_PRODUCERS_IN_ALL
+from gateway.log.idempotence.ended import EndedTransactions
+from gateway.log.idempotence.guards import Guards
+from gateway.log.idempotence.markers import check_marker
+from gateway.log.idempotence.producer import FEW, MAX_PRODUCERS_IN_ALL, NOTHING_OPEN
 from gateway.log.idempotence.refused import RefusedAccount, RefusedProducers
-from gateway.log.idempotence.state import Duplicate, ProducerState
-from wireproto.kafka.errors import KafkaError
+from gateway.log.idempotence.sequences import Duplicate
+from gateway.log.idempotence.state import ProducerState
+from gateway.log.transactions.aborted import AbortedTransaction
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.records.control import EndMarker
 from wireproto.records.header import BatchHeader
 
 
@@ -50,13 +58,16 @@ class ProducerCount:
 class PartitionProducers:
     """One partition's idempotent producers. All methods return at once."""
 
-    __slots__ = ("_count", "_has_ended", "_refused", "_state")
+    __slots__ = ("_count", "_ended", "_has_ended", "_refused", "_state", "guards")
 
     def __init__(self, count: ProducerCount) -> None:
         self._count = count
         self._state = ProducerState()
         self._state.charge_to(count.charge)
         self._refused = RefusedProducers(count.refused)
+        self._ended = EndedTransactions()
+        self.guards = Guards()
+        """Of those whose coordinators are being asked."""
         self._has_ended = False
 
     @property
@@ -68,6 +79,8 @@ class PartitionProducers:
         """The partition was recovered: this is what is known of its producers."""
         self._state.charge_to(None)
         self._state = state
+        self._ended.clear()
+        self.guards.void_all()
         state.charge_to(self._count.charge)
 
     def end(self) -> None:
@@ -85,7 +98,9 @@ class PartitionProducers:
         state = self._state
         producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
         try:
-            duplicate = state.check(producer_id, epoch, sequence, header.count)
+            duplicate = state.check(
+                producer_id, epoch, sequence, header.count, is_transactional=header.is_transactional
+            )
         except KafkaError:
             expected = state.expected(producer_id, epoch)
             if expected is not None and self._refused.is_awaited(producer_id, epoch, expected):
@@ -103,6 +118,8 @@ class PartitionProducers:
         `last_offset`.
         """
         state, producer_id = self._state, header.producer_id
+        if header.is_transactional:
+            self.guards.void(producer_id)
         state.applied(
             producer_id,
             header.producer_epoch,
@@ -113,9 +130,66 @@ class PartitionProducers:
             now_ms,
             client,
             is_short=producer_id not in state and self._count.is_short(client),
+            is_transactional=header.is_transactional,
         )
         if self._refused:
             self._refused.accepted(producer_id, header.producer_epoch, header.base_sequence, header.count)
+
+    def why_no_room(self, header: BatchHeader, now_ms: int, client: str) -> str:
+        """Why this transactional batch, which is the next one of its producer, cannot be taken now; "" if it
+        can.
+        """
+        is_short = header.producer_id not in self._state and self._count.is_short(client)
+        return self._state.why_no_room(header.producer_id, now_ms, client, is_short=is_short)
+
+    def check_epoch(self, header: BatchHeader, now_ms: int) -> None:
+        """Whether a transactional batch may be appended that a coordinator writes for its producer. Raises
+        KafkaError: INVALID_PRODUCER_EPOCH, or NOT_ENOUGH_REPLICAS if as many transactions are open as may be.
+        """
+        known = self._state.find(header.producer_id)
+        if known is not None and header.producer_epoch < known.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {header.producer_id} has epoch {header.producer_epoch}, {known.epoch} is known",
+            )
+        if full := self.why_no_room(header, now_ms, NOBODY):
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, full)
+
+    def check_marker(self, marker: Marker) -> int | None:
+        """Whether a marker may be appended: None if so, else the offset of the one that it repeats. Raises
+        KafkaError as `markers.check_marker`.
+        """
+        if marker.number and (repeated := self._ended.find(marker)) is not None:
+            return repeated
+        check_marker(self._state.find(marker.producer_id), marker)
+        return None
+
+    def ended(self, marker: Marker, offset: int, now_ms: int) -> AbortedTransaction | None:
+        """This marker is in the log, at `offset`; what it has aborted, if that is anything."""
+        end = EndMarker(marker.is_commit, marker.coordinator_epoch)
+        self.guards.void(marker.producer_id)
+        if marker.number:
+            self._ended.add(marker, offset, self._count.refused.clock())
+        return self._state.ended(marker.producer_id, marker.producer_epoch, end, offset, now_ms, now_ms)
+
+    def is_open(self, producer_id: int, epoch: int) -> bool:
+        """Whether a transaction of this producer in this epoch is open here."""
+        known = self._state.find(producer_id)
+        return known is not None and known.has_open and known.epoch == epoch
+
+    def first_open(self) -> int:
+        """The first offset of the oldest open transaction; -1: none is open."""
+        first = self._state.transactions.first_open()
+        return NOTHING_OPEN if first is None else first
+
+    @property
+    def has_transactions(self) -> bool:
+        """Whether a transaction is not decided yet, durably."""
+        return bool(self._state.transactions)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Below it everything is decided; what lies below the high watermark is durable."""
+        return self._state.transactions.last_stable_offset(high_watermark)
 
     def refused(self, header: BatchHeader, client: str) -> None:
         """This batch of any producer, which `client` sent, was refused and will be sent again: no later one
@@ -128,6 +202,8 @@ class PartitionProducers:
         """This batch, of any producer, was appended, and the partition has failed before it was durable. Kept
         or not, recovery will tell; if not, it must come before what its producer sent later.
         """
+        if header.is_control:
+            return  # its coordinator sends it again
         written = self._state.find(header.producer_id)
         self.refused(header, NOBODY if written is None else written.client)
 

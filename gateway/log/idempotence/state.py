@@ -8,10 +8,15 @@ producer, its epoch and its last five batches (the client has at most five in fl
 * one of those five again, sent anew because the answer was lost: a duplicate, answered with its original
   offset;
 * anything else: refused, because records before it are missing or because another life of the producer
-  has taken over.
+  has taken over (`sequences`).
 
-The rules are those of ``ProducerAppendInfo`` and ``ProducerStateEntry`` in Kafka's storage module,
-without transactions, and were compared with Kafka 4.3.1 by raw requests. Two things differ on purpose:
+A transactional batch opens a transaction of its producer, if none is open; a marker ends it, raises the epoch
+and is remembered with the epoch of the coordinator that sent it (`markers`). Which transactions are open, and
+up to where all is decided, is in `gateway.log.transactions`; it changes here, batch by batch, whether they
+come from a producer or are read back from rows.
+
+The rules are those of ``ProducerAppendInfo`` and ``ProducerStateEntry`` in Kafka's storage module, and were
+compared with Kafka 4.3.1 by raw requests. Two things differ on purpose:
 
 * a producer's age is counted from when this gateway took its last batch, not from that batch's timestamp,
   which the client chose: who replays last year's records under their old timestamps keeps its protection
@@ -24,7 +29,9 @@ one, the one that it used longest ago; and if it has none here, one of the clien
 Is there no such client either, the new one is not remembered, as if it had been forgotten at once: many
 addresses with one id each drive out nobody. So who makes up ids without end forgets its own. A client that
 has all that it may have of the whole gateway always begins with its own. What is read back from the log is
-nobody's: it does not say whose it is.
+nobody's: it does not say whose it is. Who has an open transaction is never forgotten, nor does it expire:
+a producer that begins one and would not be remembered is refused, for now (`why_no_room`), and so is one
+whose client has its share of a partition's open transactions.
 
 Everything here is pure: the caller brings the time. A batch is recorded by `ProducerState.applied` when it is
 appended, before it is durable: whoever answers a duplicate must itself wait until the original is durable.
@@ -32,49 +39,40 @@ appended, before it is durable: whoever answers a duplicate must itself wait unt
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Self
 
 from gateway.common.clients import NOBODY
+from gateway.common.shares import Shares
 from gateway.log.idempotence import snapshot as idempotence_snapshot
 from gateway.log.idempotence.idle import IdleProducers
 from gateway.log.idempotence.producer import (
-    BATCHES_KEPT,
     FEW,
     FEW_PRODUCERS,
     MAX_PRODUCERS,
-    NO_PRODUCER_EPOCH,
+    NOTHING_OPEN,
     SPARED_MS,
     Batch,
     Producer,
     advance_sequence,
     sequence_after,
 )
-from wireproto.kafka.errors import ErrorCode, KafkaError
+from gateway.log.idempotence.sequences import Duplicate, check
+from gateway.log.transactions.aborted import AbortedTransaction
+from gateway.log.transactions.open_transactions import OpenTransactions
 
 if TYPE_CHECKING:
+    from wireproto.records.control import EndMarker
     from wireproto.records.row import Row
 
 PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 """Milliseconds after its last batch when a producer is forgotten; Kafka's `producer.id.expiration.ms`."""
 
-_CONTROL_BATCH: Final = 0x20
-"""Bit of a batch's attributes: it carries a transaction marker and no sequence."""
-
-
-@dataclass(frozen=True, slots=True)
-class Duplicate:
-    """The batch is here already: where, and its maximum timestamp (Kafka answers it as the append time)."""
-
-    base_offset: int
-    last_offset: int
-    timestamp: int
-
 
 class ProducerState:
     """The idempotent producers of one partition."""
 
-    __slots__ = ("_charge", "_idle", "_max_producers", "_producers")
+    __slots__ = ("_charge", "_idle", "_max_producers", "_open_of", "_producers", "transactions")
 
     def __init__(self, *, max_producers: int = MAX_PRODUCERS) -> None:
         # The one heard from longest ago is first.
@@ -83,6 +81,9 @@ class ProducerState:
         self._charge: Callable[[str, int], None] | None = None
         self._idle: IdleProducers | None = None
         """From when it is first full."""
+        self.transactions = OpenTransactions()
+        self._open_of = Shares(max_producers)
+        """How many open transactions each client has."""
 
     def charge_to(self, charge: Callable[[str, int], None] | None) -> None:
         """Have `charge` called with a client (or FEW) and how many more producers of it are known, or fewer;
@@ -97,7 +98,7 @@ class ProducerState:
 
     def _remember(self, producer_id: int, producer: Producer) -> None:
         self._producers[producer_id] = producer
-        if self._idle is not None:
+        if self._idle is not None and not producer.has_open:
             self._idle.add(producer_id, producer)
         if self._charge is not None:
             self._charge(producer.charged_to, 1)
@@ -122,64 +123,44 @@ class ProducerState:
         """What is known of a producer."""
         return self._producers.get(producer_id)
 
-    def active(self, now_ms: int) -> list[tuple[int, int, int, int]]:
-        """(producer id, epoch, last sequence, its last batch's maximum timestamp in ms) of each that is not
-        expired, by id.
-        """
+    def active(self, now_ms: int) -> list[tuple[int, Producer]]:
+        """(producer id, its standing) of each that is not expired, by id."""
         oldest = now_ms - PRODUCER_ID_EXPIRATION_MS
-        return [
-            (producer_id, producer.epoch, producer.batches[-1].last_sequence, producer.batches[-1].timestamp)
-            for producer_id, producer in sorted(self._producers.items())
-            if producer.used_ms > oldest
-        ]
+        return [one for one in sorted(self._producers.items(), key=itemgetter(0)) if _lives(one[1], oldest)]
 
-    def check(self, producer_id: int, epoch: int, base_sequence: int, count: int) -> Duplicate | None:
+    def open_transactions(self) -> dict[int, int]:
+        """The first offsets of the open transactions, by their producers' ids."""
+        return {key: one.first_offset for key, one in self._producers.items() if one.has_open}
+
+    def check(
+        self, producer_id: int, epoch: int, base_sequence: int, count: int, *, is_transactional: bool = False
+    ) -> Duplicate | None:
         """Says whether a batch of `count` records (1 or more) may be appended: None if so, else where it
         already is.
 
         Changes nothing: the caller appends, then calls `applied`. A batch without a producer id always may.
-
-        Raises:
-            KafkaError: INVALID_RECORD (a producer id without a sequence), INVALID_PRODUCER_EPOCH (an
-                older epoch than the last seen), OUT_OF_ORDER_SEQUENCE_NUMBER (a gap, a batch older than
-                those kept, a part of one, or a new epoch that does not begin at 0).
+        Raises KafkaError as `sequences.check`.
         """
         if producer_id < 0:
             return None
-        if base_sequence < 0:
-            raise KafkaError(
-                ErrorCode.INVALID_RECORD, f"producer {producer_id} sent the batch sequence {base_sequence}"
-            )
-        producer = self._producers.get(producer_id)
-        known_epoch = NO_PRODUCER_EPOCH if producer is None else producer.epoch
-        if epoch < known_epoch:
-            raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {producer_id} has epoch {epoch}, and a later one, {known_epoch}, has written here",
-            )
-        if producer is None:
-            # Kafka lets a producer that it knows nothing of begin anywhere: its state may have expired.
-            return None
-        if epoch != known_epoch:
-            if base_sequence == 0 or known_epoch == NO_PRODUCER_EPOCH:
-                return None
-            raise KafkaError(
-                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {producer_id} begins epoch {epoch} (after {known_epoch}) "
-                f"with sequence {base_sequence} instead of 0",
-            )
-        expected = sequence_after(producer.batches[-1].last_sequence)
-        if base_sequence == expected:
-            return None
-        original = producer.find(base_sequence, advance_sequence(base_sequence, count - 1))
-        if original is not None:
-            return Duplicate(original.base_offset, original.last_offset, original.timestamp)
-        if known_epoch == NO_PRODUCER_EPOCH:
-            return None
-        raise KafkaError(
-            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            f"producer {producer_id} of epoch {epoch} sent sequence {base_sequence}, expected was {expected}",
-        )
+        known = self._producers.get(producer_id)
+        return check(known, producer_id, epoch, base_sequence, count, is_transactional=is_transactional)
+
+    def why_no_room(self, producer_id: int, now_ms: int, client: str, *, is_short: bool) -> str:
+        """Why this producer may not begin a transaction now; "" if it may, or has one."""
+        known = self._producers.get(producer_id)
+        if known is not None and known.has_open:
+            return ""
+        if not self._open_of.has_room(client, 1):
+            held, of_all = self._open_of.held(client), len(self.transactions)
+            return f"{of_all} transactions are open here, {held} of this client: no more may be"
+        if (
+            known is None
+            and self._is_full(is_short=is_short)
+            and self._dispensable(client, now_ms, own_first=is_short) is None
+        ):
+            return f"{len(self._producers)} producers are known here: none can be forgotten for another one"
+        return ""
 
     def expected(self, producer_id: int, epoch: int) -> int | None:
         """The sequence with which this producer goes on in this epoch; None: it is not known, or has begun a
@@ -188,9 +169,7 @@ class ProducerState:
         producer = self._producers.get(producer_id)
         if producer is None or producer.epoch > epoch:
             return None
-        if producer.epoch < epoch:
-            return 0
-        return sequence_after(producer.batches[-1].last_sequence)
+        return 0 if producer.epoch < epoch else sequence_after(producer.last_sequence)
 
     def applied(
         self,
@@ -204,6 +183,7 @@ class ProducerState:
         client: str = NOBODY,
         *,
         is_short: bool = False,
+        is_transactional: bool = False,
     ) -> None:
         """Records a batch that was appended.
 
@@ -217,6 +197,7 @@ class ProducerState:
             now_ms: The gateway's clock, ms since 1970.
             client: Whose batch it is.
             is_short: All partitions together keep as many producers of this client as they may.
+            is_transactional: It belongs to a transaction of the producer.
         """
         if producer_id < 0:
             return
@@ -230,59 +211,119 @@ class ProducerState:
         )
         producer = self._producers.get(producer_id)
         if producer is None:
-            self._take_new(producer_id, Producer(epoch, now_ms, [batch], client), is_short=is_short)
-            return
-        self._producers.move_to_end(producer_id)
-        producer.used_ms = now_ms
-        batches = producer.batches
-        if producer.epoch != epoch:
-            producer.epoch = epoch
-            batches.clear()
-        elif len(batches) == BATCHES_KEPT:
-            del batches[0]
-        batches.append(batch)
+            producer = Producer(epoch, now_ms, [batch], client)
+            if not self._take_new(producer_id, producer, is_short=is_short, must_be=is_transactional):
+                return
+        else:
+            self._producers.move_to_end(producer_id)
+            producer.append(epoch, batch, now_ms)
+        if is_transactional and not producer.has_open:
+            self._begin(producer_id, producer, batch.base_offset)
 
-    def apply_row(self, row: "Row", now_ms: int) -> None:
-        """Records a stored batch from its row, when the state is rebuilt.
+    def _begin(self, producer_id: int, producer: Producer, first_offset: int) -> None:
+        """A transaction of this producer is open from now on."""
+        if self._idle is not None:
+            self._idle.remove(producer_id, producer)
+        producer.first_offset = first_offset
+        self.transactions.begin(first_offset)
+        self._open_of.charge(producer.client, 1)
+
+    def ended(
+        self,
+        producer_id: int,
+        epoch: int,
+        marker: "EndMarker",
+        offset: int,
+        timestamp: int,
+        now_ms: int,
+    ) -> AbortedTransaction | None:
+        """Records a marker that was appended at `offset`; what it has aborted, if that is anything.
+
+        `timestamp`: the marker's, ms. An open transaction is ended whatever the epochs say: who appends looks
+        at these before (`markers`). A producer that is not known, and had nothing to be ended, is remembered
+        for its epochs, but nobody is forgotten for it.
+        """
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            if not self._is_full(is_short=False):
+                producer = Producer(epoch, now_ms, [])
+                producer.end(epoch, marker.coordinator_epoch, offset, timestamp, now_ms)
+                self._remember(producer_id, producer)
+            return None
+        self._producers.move_to_end(producer_id)
+        first_offset = producer.first_offset
+        producer.end(max(epoch, producer.epoch), marker.coordinator_epoch, offset, timestamp, now_ms)
+        if first_offset == NOTHING_OPEN:
+            return None
+        self.transactions.end(first_offset, offset)
+        self._open_of.charge(producer.client, -1)
+        if self._idle is not None:
+            self._idle.add(producer_id, producer)
+        if marker.is_commit:
+            return None
+        later_begin = self.transactions.first_open()
+        return AbortedTransaction(
+            producer_id, first_offset, offset, offset + 1 if later_begin is None else later_begin
+        )
+
+    def apply_row(self, row: "Row", now_ms: int) -> AbortedTransaction | None:
+        """Records a stored batch from its row, when the state is rebuilt; what it has aborted.
 
         Rows must come in the order of offsets. One that the state already covers changes nothing, so rows
         may begin before the end of the snapshot. `now_ms` counts as the time of the batch: a row does not
         say when it was appended, and to keep a producer longer than needed is the safe side.
         """
-        if row.producer_id < 0 or row.base_sequence < 0 or row.attributes & _CONTROL_BATCH:
-            return
+        if row.producer_id < 0:
+            return None
         producer = self._producers.get(row.producer_id)
-        if producer is not None and row.last_offset <= producer.batches[-1].last_offset:
-            return
-        self.applied(
-            row.producer_id,
-            row.producer_epoch,
-            row.base_sequence,
-            row.last_offset,
-            row.last_offset - row.base_offset + 1,
-            row.max_timestamp,
-            now_ms,
-        )
+        if producer is not None and row.last_offset <= producer.last_offset:
+            return None
+        marker = row.marker
+        if marker is not None:
+            return self.ended(
+                row.producer_id, row.producer_epoch, marker, row.last_offset, row.max_timestamp, now_ms
+            )
+        if row.base_sequence >= 0 and not row.is_control:
+            self.applied(
+                row.producer_id,
+                row.producer_epoch,
+                row.base_sequence,
+                row.last_offset,
+                row.last_offset - row.base_offset + 1,
+                row.max_timestamp,
+                now_ms,
+                is_transactional=row.is_transactional,
+            )
+        return None
 
-    def _take_new(self, producer_id: int, new: Producer, *, is_short: bool) -> None:
-        if len(self._producers) >= (FEW_PRODUCERS if is_short else self._max_producers):
+    def _is_full(self, *, is_short: bool) -> bool:
+        return len(self._producers) >= (FEW_PRODUCERS if is_short else self._max_producers)
+
+    def _take_new(self, producer_id: int, new: Producer, *, is_short: bool, must_be: bool) -> bool:
+        """Whether the new producer is remembered: one that `must_be` is in any case."""
+        if self._is_full(is_short=is_short):
             leaves = self._dispensable(new.client, new.used_ms, own_first=is_short)
-            if leaves is None:
-                return
-            forgotten = self._forget(leaves)
-            if forgotten.client == new.client:
-                new.charged_to = forgotten.charged_to
+            if leaves is not None:
+                forgotten = self._forget(leaves)
+                if forgotten.client == new.client:
+                    new.charged_to = forgotten.charged_to
+            elif not must_be:
+                return False
         elif is_short:
             new.charged_to = FEW
         self._remember(producer_id, new)
+        return True
 
     def _dispensable(self, client: str, now_ms: int, *, own_first: bool) -> int | None:
         """Whom to forget for a new producer of this client; None: nobody."""
+        if len(self.transactions) == len(self._producers):
+            return None
         idle = self._idle = self._idle or IdleProducers(self._producers)
         own = idle.longest(client)
         if own_first and own is not None:
             return own
-        longest_idle = next(iter(self._producers))
+        while self._producers[longest_idle := next(iter(self._producers))].has_open:
+            self._producers.move_to_end(longest_idle)
         if self._producers[longest_idle].used_ms <= now_ms - SPARED_MS:
             return longest_idle
         if own is not None:
@@ -295,7 +336,7 @@ class ProducerState:
         oldest = now_ms - PRODUCER_ID_EXPIRATION_MS
         # All are looked at: a clock that was set back leaves the order of use and the order of times
         # different.
-        expired = [key for key, producer in self._producers.items() if producer.used_ms <= oldest]
+        expired = [key for key, producer in self._producers.items() if not _lives(producer, oldest)]
         for key in expired:
             self._forget(key)
         return len(expired)
@@ -315,6 +356,22 @@ class ProducerState:
         state = cls(max_producers=max_producers)
         state._producers = idempotence_snapshot.decode(snapshot)
         state.remove_expired(now_ms)
+        state._load_transactions()
         while len(state._producers) > max_producers:
-            state._producers.popitem(last=False)
+            longest_idle = next((key for key, one in state._producers.items() if not one.has_open), None)
+            if longest_idle is None:
+                break
+            state._forget(longest_idle)
         return state
+
+    def _load_transactions(self) -> None:
+        """Those that are open."""
+        having = [producer for producer in self._producers.values() if producer.has_open]
+        self.transactions = OpenTransactions(producer.first_offset for producer in having)
+        for producer in having:
+            self._open_of.charge(producer.client, 1)
+
+
+def _lives(producer: Producer, oldest: int) -> bool:
+    """Whether it was heard after `oldest`, ms since 1970, or has an open transaction."""
+    return producer.used_ms > oldest or producer.has_open

@@ -314,7 +314,9 @@ class PartitionRecovery:
         if self._given_up.issuperset(last.members):
             logger.warning("%s: what was known of its idempotent producers is given up", self._name)
             return ProducerState()
-        return await read_producers(context, last, limit)
+        at_end = await read_producers(context, last, limit)
+        context.aborted.found(partition, last.address, at_end.aborted)
+        return at_end.producers
 
 
 def _with_end(segment: Segment, end: int, row_bytes: bytes) -> Segment:

@@ -10,13 +10,16 @@ transaction that drops the last one: records that are gone must not be appended 
 import base64
 import contextlib
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
 from gateway.catalog import keys
 from gateway.log.idempotence.snapshot import InvalidSnapshot
 from gateway.log.idempotence.state import ProducerState
+from gateway.log.transactions.aborted import AbortedTransactions
+from gateway.log.transactions.aborted_replay import AbortedReplay
 from wireproto.records.row import ROW_BYTES, Row
 
 if TYPE_CHECKING:
@@ -27,33 +30,76 @@ ROWS_AT_ONCE = 4096
 """Rows applied to an idempotence state before other tasks run."""
 
 
+class AtEnd(NamedTuple):
+    """The idempotence state after the last record of a segment, and the aborted transactions that end in it
+    (nobody needs those of a compacted one).
+    """
+
+    producers: ProducerState
+    aborted: AbortedTransactions
+
+
 async def read_producers(
     context: "LogContext", segment: "Segment", limit: trio.CapacityLimiter | None = None
-) -> ProducerState:
-    """The state after the last record of a closed segment; `limit` is taken while many rows are read.
+) -> AtEnd:
+    """What there is after the last record of a closed segment; `limit` is taken while many rows are read.
 
     Raises NotServed, ValueError, KeyError.
     """
     now_ms = context.now_ms()
+    state, aborted = ProducerState(), AbortedTransactions()
+
+    def take(snapshot: bytes) -> None:
+        nonlocal state
+        state = _unpack(snapshot, now_ms)
+
+    def apply(rows: bytes) -> None:
+        for start in range(0, len(rows), ROW_BYTES):
+            ended = state.apply_row(Row.unpack(rows[start : start + ROW_BYTES]), now_ms)
+            if ended is not None:
+                aborted.add(ended)
+
+    await _replay(context, segment, take, apply, limit)
+    return AtEnd(state, aborted)
+
+
+async def read_aborted(context: "LogContext", segment: "Segment") -> AbortedTransactions:
+    """The aborted transactions that end in a closed segment, which is not compacted.
+
+    Raises NotServed, ValueError, KeyError.
+    """
+    replay = AbortedReplay()
+
+    def take(snapshot: bytes) -> None:
+        replay.begin(_unpack(snapshot, context.now_ms()).open_transactions())
+
+    await _replay(context, segment, take, replay.feed)
+    return replay.aborted
+
+
+async def _replay(
+    context: "LogContext",
+    segment: "Segment",
+    take: Callable[[bytes], None],
+    apply: Callable[[bytes], None],
+    limit: trio.CapacityLimiter | None = None,
+) -> None:
+    """Give `take` the snapshot that a segment begins with, and `apply` its rows, in order, unless it is
+    compacted; `limit` is taken while many are read. Raises NotServed, ValueError, KeyError.
+    """
     members = context.stores.live_first(segment.members, segment.address)
     last = segment.last_sequence or 0
     beginning = await context.reader.beginning(members, segment.address, last)
-    state = _unpack(base64.b64decode(json.loads(beginning.announcement.details)["producers"]), now_ms)
+    take(base64.b64decode(json.loads(beginning.announcement.details)["producers"]))
     if segment.is_compacted:
-        return state
-    _apply(state, beginning.rows, now_ms)
+        return
+    apply(beginning.rows)
     applied = len(beginning.rows) // ROW_BYTES
     if applied <= last:
         async with limit or contextlib.nullcontext():
             for first in range(applied, last + 1, ROWS_AT_ONCE):
                 end = min(last, first + ROWS_AT_ONCE - 1)
-                _apply(state, await context.reader.rows(members, segment.address, first, end), now_ms)
-    return state
-
-
-def _apply(state: ProducerState, rows: bytes, now_ms: int) -> None:
-    for start in range(0, len(rows), ROW_BYTES):
-        state.apply_row(Row.unpack(rows[start : start + ROW_BYTES]), now_ms)
+                apply(await context.reader.rows(members, segment.address, first, end))
 
 
 def producers_of_empty_log(context: "LogContext", topic_id: bytes, index: int) -> ProducerState:

@@ -1,4 +1,4 @@
-"""Messages of Kafka that kafka-python has no schema for, in the same form as its own."""
+"""Messages of Kafka that kafka-python has no schema for, or none with what we add, in the form of its own."""
 
 from kafka.protocol.api_message import ApiMessage
 
@@ -14,4 +14,8 @@ class UnregisterBrokerResponse(ApiMessage, load_json=_HERE):  # type: ignore[mis
     """Its answer."""
 
 
-__all__ = ["UnregisterBrokerRequest", "UnregisterBrokerResponse"]
+class WriteTxnMarkersRequest(ApiMessage, load_json=_HERE):  # type: ignore[misc, call-arg]
+    """WriteTxnMarkers (KIP-98), with tagged fields of our own."""
+
+
+__all__ = ["UnregisterBrokerRequest", "UnregisterBrokerResponse", "WriteTxnMarkersRequest"]

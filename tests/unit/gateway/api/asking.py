@@ -18,6 +18,7 @@ from gateway.cluster.gateways import OneGateway
 from gateway.common.handlers import Request
 from gateway.common.topic_names import collision_key, is_internal
 from gateway.front.registry import load_apis
+from gateway.journal.internal_topic import partition_for
 from gateway.log.appends import Completions
 from gateway.log.idempotence.producers import PartitionProducers, ProducerCount
 from tests.unit.gateway.catalog.memory import MemoryCatalog
@@ -51,10 +52,19 @@ class FakePartition:
         default_factory=lambda: PartitionProducers(ProducerCount(trio.current_time))
     )
     failure: KafkaError | None = None
+    undecided: int = 0
+    """Records at the end that belong to open transactions."""
 
     @property
     def high_watermark(self) -> int:
         return len(self.timestamps)
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.high_watermark - self.undecided
+
+    def visible_end(self, committed: bool) -> int:
+        return self.last_stable_offset if committed else self.high_watermark
 
     def asked_for(self) -> None:
         self.asked += 1
@@ -102,8 +112,8 @@ class FakeTopics:
         return next((other for other in same if other != name), None)
 
 
-class FakeGroups:
-    """The coordinator as far as FindCoordinator needs it; `failure` is raised instead."""
+class FakeCoordinator:
+    """A coordinator as far as FindCoordinator and AddOffsetsToTxn need it; `failure` is raised instead."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
@@ -119,6 +129,10 @@ class FakeGroups:
         self.found.append(group_id)
         if self.failure:
             raise self.failure
+
+    async def place_of(self, group_id: str) -> tuple[str, int]:
+        await self.find(group_id)
+        return "__consumer_offsets", partition_for(group_id, 50)
 
 
 class FakeRecovery:
@@ -175,7 +189,8 @@ class FakeBroker:
         self.next_producer_id = 1000
         self.waits_for_stores = 0
         """How often somebody waited for the stores to remember a change."""
-        self.groups = FakeGroups()
+        self.groups = FakeCoordinator()
+        self.transactions: Any = FakeCoordinator()
         self.failure: KafkaError | None = None
         self.automatic_creation = AutomaticCreation(self)  # type: ignore[arg-type]
 

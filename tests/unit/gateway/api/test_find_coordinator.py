@@ -78,20 +78,23 @@ def test_the_first_question_for_a_group_has_groups_served(version: int) -> None:
         Find(version=version, **({"key": "t"} if version < 4 else {"coordinator_keys": ["t"]}), key_type=1),
     )
     assert broker.groups.found == ["g", "g"] + (["t"] if version == 0 else [])
+    assert broker.transactions.found == ([] if version == 0 else ["t"])
 
 
-@pytest.mark.parametrize("version", range(7))
-def test_a_group_of_another_gateway_is_answered_with_that_one(
-    version: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("version", "key_type"), [(0, 0), *[(version, kind) for version in range(1, 7) for kind in (0, 1)]]
+)
+def test_a_key_of_another_gateway_is_answered_with_that_one(
+    version: int, key_type: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = FakeBroker()
     told = [BrokerAddress(NODE_ID, *ADDRESS), BrokerAddress(2, "other", 9094)]
     monkeypatch.setattr(broker.gateways, "brokers", lambda _local: told)
-    broker.groups.nodes = {"g": 2, "gone": -1}
+    (broker.transactions if key_type else broker.groups).nodes = {"g": 2, "gone": -1}
     answers = []
     for key in ("g", "gone", "here"):
         keys: dict[str, Any] = {"key": key} if version < 4 else {"coordinator_keys": [key]}
-        answer = ask(broker, Find(version=version, key_type=0, **keys))
+        answer = ask(broker, Find(version=version, key_type=key_type, **keys))
         one = answer["coordinators"][0] if version >= 4 else answer
         answers.append((one["error_code"], one["node_id"], one["host"], one["port"]))
     assert answers == [(0, 2, "other", 9094), (15, -1, "", -1), (0, NODE_ID, *ADDRESS)]

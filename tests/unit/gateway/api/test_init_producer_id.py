@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import pytest
 
-from gateway.common import log_limit
 from tests.unit.gateway.api.asking import FakeBroker, ask, request_class
 
 Init = request_class(22)
@@ -41,29 +39,8 @@ def test_a_present_id_comes_with_its_epoch_or_not_at_all(
     answer = init(version, None, producer_id=producer_id, producer_epoch=producer_epoch)
     assert answer["error_code"] == error
     assert answer["producer_id"] == (-1 if error else 1001)
-    refused = init(version, "t", producer_id=producer_id, producer_epoch=producer_epoch)
-    assert refused["error_code"] == error or 53
-
-
-@pytest.mark.parametrize("version", range(6))
-def test_a_transactional_producer_is_told_to_give_up(version: int) -> None:
-    # 53 TRANSACTIONAL_ID_AUTHORIZATION_FAILED: fatal at once in Java and in librdkafka.
-    assert init(version, "t") == REFUSED | {"error_code": 53}
-    assert init(version, "t", transaction_timeout_ms=0) == REFUSED | {"error_code": 53}
 
 
 @pytest.mark.parametrize("version", range(6))
 def test_an_empty_transactional_id_is_invalid(version: int) -> None:
     assert init(version, "") == REFUSED | {"error_code": 42}
-
-
-def test_the_log_says_once_why_transactions_fail(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(log_limit, "_said", set())
-    with caplog.at_level(logging.WARNING):
-        for name in ("mine" * 100, "mine", "yours"):
-            init(4, name)
-    (record,) = caplog.records
-    assert "transactions are not supported yet" in record.getMessage()
-    assert len(record.getMessage()) < 300

@@ -224,6 +224,8 @@ def test_a_failed_look_up_is_the_partitions_error() -> None:
 def test_look_ups_of_one_request_wait_together() -> None:
     fake = FakeBroker()
     topic = fake.add("t", 40)
+    for partition in topic.partitions:
+        partition.timestamps = [0] * 40
     at_once = most = 0
 
     async def slow(timestamp: int) -> tuple[int, int, int]:

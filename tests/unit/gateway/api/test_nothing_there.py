@@ -15,8 +15,6 @@ AclsDeleted = request_class(31)
 Quotas = request_class(48)
 Users = request_class(50)
 Quorum = request_class(55)
-Transaction = request_class(65)
-Transactions = request_class(66)
 Resources = request_class(74)
 
 
@@ -94,29 +92,6 @@ def test_nobody_has_scram_credentials() -> None:
 
     assert users() == []
     assert users("u", "v", "u") == [("u", 92), ("v", 91)]
-
-
-@pytest.mark.parametrize(
-    ("pattern", "code"), [(None, 0), ("", 0), ("a.*", 0), ("a(", 128), ("x" * 1001, 128), ("a{1,2", 0)]
-)
-def test_there_are_no_transactions(pattern: str | None, code: int) -> None:
-    request = Transactions(
-        version=2,
-        state_filters=["no such", "Ongoing", "a", "a"],
-        producer_id_filters=[],
-        transactional_id_pattern=pattern,
-    )
-    answer = ask(FakeBroker(), request)
-    assert (answer["error_code"], answer["transaction_states"]) == (code, [])
-    assert answer["unknown_state_filters"] == ([] if code else ["no such", "a"])
-
-
-def test_no_transaction_is_known() -> None:
-    answer = ask(FakeBroker(), Transaction(version=0, transactional_ids=["t", ""]))
-    assert [(one["transactional_id"], one["error_code"]) for one in answer["transaction_states"]] == [
-        ("t", 105),
-        ("", 42),
-    ]
 
 
 def quorum(version: int, *topics: tuple[str, list[int]]) -> Any:

@@ -20,9 +20,12 @@ from gateway.configs.topic_configs import TOPIC_CONFIGS
 from gateway.fetch.reading import MAX_RESPONSE_BYTES
 from gateway.front.limits import IDLE_SECONDS, MAX_REQUEST_BYTES
 from gateway.groups.expiry import CHECK_SECONDS
-from gateway.groups.group_commit import OFFSETS_COMMIT_TIMEOUT_SECONDS
 from gateway.groups.internal_topic import OFFSETS_TOPIC_CONFIGS, OFFSETS_TOPIC_PARTITIONS
 from gateway.groups.offsets import OFFSET_METADATA_MAX_BYTES
+from gateway.journal.group_commit import WRITE_TIMEOUT_SECONDS
+from gateway.transactions.coordinator import MAX_TIMEOUT_MS
+from gateway.transactions.internal_topic import TRANSACTION_TOPIC_CONFIGS, TRANSACTION_TOPIC_PARTITIONS
+from gateway.transactions.sweep import EXPIRATION_MS, EXPIRY_SECONDS, TIMEOUTS_SECONDS
 from tests.docs import broker_effects
 from tests.docs.broker_effects import BY_OPTION, HELD, TOLD, effect_of
 from tests.unit.gateway.api.asking import FakeBroker
@@ -33,11 +36,17 @@ CONSTANTS: dict[str, object] = {
     "delete.topic.enable": "true",
     "fetch.max.bytes": MAX_RESPONSE_BYTES,
     "offset.metadata.max.bytes": OFFSET_METADATA_MAX_BYTES,
-    "offsets.commit.timeout.ms": int(OFFSETS_COMMIT_TIMEOUT_SECONDS * 1000),
+    "offsets.commit.timeout.ms": int(WRITE_TIMEOUT_SECONDS * 1000),
     "offsets.retention.check.interval.ms": int(CHECK_SECONDS * 1000),
     "offsets.topic.num.partitions": OFFSETS_TOPIC_PARTITIONS,
     "offsets.topic.segment.bytes": OFFSETS_TOPIC_CONFIGS["segment.bytes"],
     "socket.request.max.bytes": MAX_REQUEST_BYTES,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": int(TIMEOUTS_SECONDS * 1000),
+    "transaction.max.timeout.ms": MAX_TIMEOUT_MS,
+    "transaction.remove.expired.transaction.cleanup.interval.ms": int(EXPIRY_SECONDS * 1000),
+    "transaction.state.log.num.partitions": TRANSACTION_TOPIC_PARTITIONS,
+    "transaction.state.log.segment.bytes": TRANSACTION_TOPIC_CONFIGS["segment.bytes"],
+    "transactional.id.expiration.ms": EXPIRATION_MS,
 }
 
 

@@ -66,9 +66,9 @@ def test_idle_partitions_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         looked: list[int] = []
         check = Partition.check_fetch_offset
 
-        def watched(partition: Partition, offset: int) -> ErrorCode:
+        def watched(partition: Partition, offset: int, *, committed: bool) -> ErrorCode:
             looked.append(partition.index)
-            return check(partition, offset)
+            return check(partition, offset, committed=committed)
 
         monkeypatch.setattr(Partition, "check_fetch_offset", watched)
         assert (await consumer.ask(max_wait_ms=10)).told == []

@@ -14,11 +14,12 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from gateway.common.clients import NOBODY
 from gateway.groups.coordinator import Coordinator
 from gateway.groups.events import Join, JoinReply, Leaving, Protocol, Sync, SyncReply
-from gateway.groups.internal_topic import OFFSETS_TOPIC, partition_for
+from gateway.groups.internal_topic import OFFSETS_TOPIC
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.offsets import OffsetTable
 from gateway.groups.replay import LoadedGroup
 from gateway.groups.served import Group, Ticket
+from gateway.journal.internal_topic import partition_for
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 SESSION_MS = 10_000

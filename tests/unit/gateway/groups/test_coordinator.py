@@ -8,14 +8,15 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.groups import coordinator as coordinator_module
 from gateway.groups import expiry as expiry_module
 from gateway.groups import room as room_module
 from gateway.groups.events import Effect, Now
 from gateway.groups.group import GroupMachine
 from gateway.groups.group_state import GroupState, empty_group_bytes
-from gateway.groups.internal_topic import OFFSETS_TOPIC, java_hash, partition_for
+from gateway.groups.internal_topic import OFFSETS_TOPIC
 from gateway.groups.records import CommittedOffset
+from gateway.journal import coordinator as coordinator_module
+from gateway.journal.internal_topic import java_hash, partition_for
 from tests.unit.gateway.groups.group_home import SESSION_MS, Home, reply, run
 from wireproto.kafka.errors import ErrorCode, KafkaError
 

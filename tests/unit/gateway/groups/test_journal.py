@@ -8,11 +8,11 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.groups.group_commit import MAX_LARGE_BYTES, MAX_WAITING_BYTES, OFFSETS_COMMIT_TIMEOUT_SECONDS
-from gateway.groups.lane import MAX_BATCH_BYTES
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.offsets import OffsetTable
 from gateway.groups.records import GroupRecord, OffsetRecord
+from gateway.journal.group_commit import MAX_LARGE_BYTES, MAX_WAITING_BYTES, WRITE_TIMEOUT_SECONDS
+from gateway.journal.lane import MAX_BATCH_BYTES
 from gateway.log.idempotence.state import ProducerState
 from tests.unit.gateway.groups.offsets_log import OffsetsLog, offset, run
 from tests.unit.gateway.log.fake_log import FakeLog
@@ -37,7 +37,7 @@ def test_a_commit_is_answered_and_shown_once_it_is_durable() -> None:
             assert log.batches == [
                 [OffsetRecord("g", "t", 0, offset(5)), OffsetRecord("g", "t", 1, offset(6, "note"))]
             ]
-            await trio.sleep(OFFSETS_COMMIT_TIMEOUT_SECONDS / 2)
+            await trio.sleep(WRITE_TIMEOUT_SECONDS / 2)
             assert (log.told, table.fetch("t", 0)) == ([], None)
             await log.durable()
             assert log.told == [("a", ErrorCode.NONE)]
@@ -105,7 +105,7 @@ def test_without_acknowledgement_a_commit_times_out_and_may_take_effect_later() 
         log, table = OffsetsLog(), OffsetTable()
         async with log.running():
             await log.begin_commit("late", table, {("t", 0): offset(1)})
-            await trio.sleep(OFFSETS_COMMIT_TIMEOUT_SECONDS - 0.1)
+            await trio.sleep(WRITE_TIMEOUT_SECONDS - 0.1)
             assert log.told == []
             await trio.sleep(0.2)
             assert log.told == [("late", ErrorCode.COORDINATOR_NOT_AVAILABLE)]
@@ -127,7 +127,7 @@ def test_a_deletion_that_nobody_may_cut_off_ends_in_time_also_when_the_gateway_s
         log, table = OffsetsLog(), _table(("t", 0))
 
         async def delete() -> None:
-            with trio.CancelScope(shield=True, deadline=100 * OFFSETS_COMMIT_TIMEOUT_SECONDS):
+            with trio.CancelScope(shield=True, deadline=100 * WRITE_TIMEOUT_SECONDS):
                 await log.journal.delete_group("g", table)
 
         began = trio.current_time()
@@ -135,7 +135,7 @@ def test_a_deletion_that_nobody_may_cut_off_ends_in_time_also_when_the_gateway_s
             async with log.running():
                 await log.begin("deleted", delete)
                 everything.cancel()
-        assert trio.current_time() - began <= OFFSETS_COMMIT_TIMEOUT_SECONDS
+        assert trio.current_time() - began <= WRITE_TIMEOUT_SECONDS
         assert log.told == [("deleted", ErrorCode.COORDINATOR_NOT_AVAILABLE)]
 
     run(main)
@@ -147,7 +147,7 @@ def test_a_commit_that_was_not_sent_in_time_never_is() -> None:
         async with log.running():
             await log.begin_commit("sent", table, {("t", 0): offset(1)})
             await log.begin_commit("waits", table, {("t", 0): offset(2)})
-            await trio.sleep(OFFSETS_COMMIT_TIMEOUT_SECONDS + 0.1)
+            await trio.sleep(WRITE_TIMEOUT_SECONDS + 0.1)
             assert [code for _, code in log.told] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
             await log.durable()
             await log.durable()
@@ -323,7 +323,7 @@ def test_a_deletion_that_is_late_takes_the_offsets_along_when_the_log_has_it() -
         log, table = OffsetsLog(), _table(("t", 0))
         async with log.running():
             await log.begin("delete", partial(log.journal.delete_group, "g", table))
-            await trio.sleep(OFFSETS_COMMIT_TIMEOUT_SECONDS + 0.1)
+            await trio.sleep(WRITE_TIMEOUT_SECONDS + 0.1)
             assert log.told == [("delete", ErrorCode.COORDINATOR_NOT_AVAILABLE)]
             assert table.fetch("t", 0) == offset(0)
             await log.begin_commit("new", table, {("t", 1): offset(7)})

@@ -11,9 +11,10 @@ from gateway.groups.group import EXPIRED_AT_ONCE
 from gateway.groups.group_state import GroupLimits, GroupState
 from gateway.groups.member import MAX_MEMBERS, Member
 from gateway.groups.metadata import GroupMetadata, MemberMetadata
-from gateway.groups.records import GroupRecord, MalformedRecord, decode_record, group_key, group_value
+from gateway.groups.records import GroupRecord, decode_record, group_key, group_value
 from gateway.groups.replay import Replay
 from gateway.groups.roster import Roster
+from gateway.journal.fields import MalformedRecord
 from tests.differential.batches import Record, batch
 from tests.unit.gateway.groups.members import START, Machine
 from tests.unit.gateway.groups.offsets_log import feed, finished

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import trio
 
-from gateway.groups import loading
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.offsets import OffsetTable
 from gateway.groups.records import CommittedOffset, group_key, group_value, offset_key, offset_value
-from gateway.groups.replay import SLICE, LoadedGroup, Replay
+from gateway.groups.replay import LoadedGroup, Replay
+from gateway.journal import loading
+from gateway.journal.replay import SLICE
 from tests.unit.gateway.groups.offsets_log import OffsetsLog, feed, finished, offset, run
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.builder import build_batch

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.groups.lane import KeyValue, Lane, Write
 from gateway.groups.offsets import (
     OFFSET_METADATA_MAX_BYTES,
     OffsetTable,
@@ -19,6 +18,7 @@ from gateway.groups.offsets import (
 )
 from gateway.groups.records import CommittedOffset, offset_key, offset_value
 from gateway.groups.replay import Replay
+from gateway.journal.lane import KeyValue, Lane, Write
 from tests.unit.gateway.groups.offsets_log import feed, finished
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.builder import build_batch

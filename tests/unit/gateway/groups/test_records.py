@@ -17,20 +17,17 @@ from hypothesis import strategies as st
 
 from gateway.groups.metadata import GroupMetadata, MemberMetadata
 from gateway.groups.records import (
-    MAX_TEXT_BYTES,
     NO_TOPIC_ID,
     CommittedOffset,
     GroupRecord,
-    MalformedRecord,
     OffsetRecord,
-    TooLong,
-    UnknownRecord,
     decode_record,
     group_key,
     group_value,
     offset_key,
     offset_value,
 )
+from gateway.journal.fields import MAX_TEXT_BYTES, MalformedRecord, TooLong, UnknownRecord
 
 KAFKA = json.loads(
     (Path(__file__).parents[3] / "data" / "groups" / "kafka-4.3.1-records.json").read_text(encoding="utf-8")

@@ -145,8 +145,8 @@ def test_those_that_roll_end_where_the_next_ones_begin() -> None:
     chain = chain_of(A, rolling=("R", "S"), current="O")
     made = chain.close_rolling(99, NOW_MS + 5)
     assert made == [
-        left_open("R", 3).closed(4, 0, NOW_MS, size=10, closed_ms=NOW_MS + 5),
-        left_open("S", 4).closed(5, 0, NOW_MS + 1, size=10, closed_ms=NOW_MS + 5),
+        left_open("R", 3).closed(4, 0, NOW_MS, size=10, closed_ms=NOW_MS + 5, aborted=0),
+        left_open("S", 4).closed(5, 0, NOW_MS + 1, size=10, closed_ms=NOW_MS + 5, aborted=0),
     ]
     assert (list(chain.closed), list(chain.rolling), addresses(chain)) == (
         [A, *made],
@@ -164,13 +164,15 @@ def test_without_an_open_segment_the_last_one_ends_with_the_log() -> None:
 
 def test_what_an_open_segment_knows_of_itself() -> None:
     one = opened("O", 4)
-    assert one.closed(4, NOW_MS) == left_open("O", 4).closed(4, -1, NO_TIMESTAMP, size=0, closed_ms=NOW_MS)
+    assert one.closed(4, NOW_MS) == left_open("O", 4).closed(
+        4, -1, NO_TIMESTAMP, size=0, closed_ms=NOW_MS, aborted=0
+    )
     for size, timestamp in ((10, 5), (20, 9), (30, 7)):
         one.writer.append(b"x" * size, 0.0)
         one.add(size, timestamp)
     assert one.announced_to(("a", "b")) == one.segment
     assert (one.segment.announced, one.segment.confirmed) == (True, ("a", "b"))
-    assert one.closed(7, NOW_MS) == one.segment.closed(7, 2, 9, size=60, closed_ms=NOW_MS)
+    assert one.closed(7, NOW_MS) == one.segment.closed(7, 2, 9, size=60, closed_ms=NOW_MS, aborted=0)
 
 
 # recovery -------------------------------------------------------------------------------------------------

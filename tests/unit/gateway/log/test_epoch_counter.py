@@ -105,6 +105,27 @@ def test_what_another_gateway_has_drawn_is_not_used() -> None:
     trio.run(main)
 
 
+def test_what_is_drawn_for_another_life_is_not_used_here() -> None:
+    """A slot goes to another gateway, under the number that a partition here was about to begin with."""
+
+    async def main() -> None:
+        catalog = MemoryCatalog()
+        counter = EpochCounter(catalog)
+        await use(catalog, counter, 0)
+        about_to = counter.next
+        compares: list[Compare] = []
+        puts = {"/given": b"1"}
+        async with counter.using([about_to], compares, puts, for_another=True):
+            await catalog.transact(compares, puts)
+        assert (drawn(catalog), counter.is_taken(about_to), counter.next) == (1, True, 2)
+        with pytest.raises(CompareFailed):
+            await use(catalog, counter, about_to)
+        await use(catalog, counter, 0, 2)
+        assert drawn(catalog) == 2
+
+    trio.run(main)
+
+
 def test_of_two_gateways_that_draw_at_once_one_has_the_number() -> None:
     async def main() -> None:
         catalog = MemoryCatalog()

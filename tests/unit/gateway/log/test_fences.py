@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -413,7 +414,7 @@ async def forget_segment(life: Life) -> None:
 
 async def note_segment_size(life: Life) -> None:
     closed = life.partition.chain.closed[0]
-    await note_size(life.context, life.partition, closed.address, 9)
+    await note_size(life.context, life.partition, replace(closed, size=9, aborted=0))
 
 
 LATE = [

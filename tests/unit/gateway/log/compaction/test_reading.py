@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gateway.log.compaction.reading import clean, learn
 from gateway.log.compaction.rules import NewestOffsets
+from gateway.log.compaction.transactions import TransactionsGoneThrough
 from wireproto.records.builder import build_batch
 from wireproto.records.header import read_header
 from wireproto.records.signing import sign
@@ -17,8 +18,8 @@ def test_a_batch_that_cannot_be_read_takes_no_record_from_others() -> None:
     two = build_batch([(b"key", b"new", [], NOW), (b"other", b"", [], NOW)], base_offset=1)
     damaged = sign(read_header(two), two[61:-1])
     newest = NewestOffsets()
-    assert learn(newest, [good, damaged], 0)
+    assert learn(newest, [good, damaged], 0, TransactionsGoneThrough())
     assert newest.upto == 3
-    left = clean(newest, [good, damaged], NOW, 0, 2)
+    left = clean(newest, [good, damaged], NOW, 0, 2, TransactionsGoneThrough())
     assert [batch for _, batch in left.batches] == [good, damaged]
     assert (left.records_removed, left.unreadable) == (0, 1)

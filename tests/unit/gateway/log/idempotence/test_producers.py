@@ -17,7 +17,12 @@ NOW = 1_700_000_000_000
 def write(producers: PartitionProducers, *ids: int, now_ms: int = NOW, client: str = "client") -> None:
     for producer_id in ids:
         header = SimpleNamespace(
-            producer_id=producer_id, producer_epoch=0, base_sequence=0, count=1, max_timestamp=now_ms
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=0,
+            count=1,
+            max_timestamp=now_ms,
+            is_transactional=False,
         )
         producers.appended(cast(BatchHeader, header), 0, now_ms, client)
 

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.log.idempotence.producer import MAX_PRODUCERS, MAX_SEQUENCE
+from gateway.log.idempotence.sequences import Duplicate
 from gateway.log.idempotence.snapshot import MAX_SNAPSHOT_BYTES, InvalidSnapshot
-from gateway.log.idempotence.state import PRODUCER_ID_EXPIRATION_MS, Duplicate, ProducerState
+from gateway.log.idempotence.state import PRODUCER_ID_EXPIRATION_MS, ProducerState
 from wireproto.records.row import Row
 
 NOW = 1_700_000_000_000

@@ -18,7 +18,8 @@ from gateway.log.idempotence.producer import (
     advance_sequence,
     sequence_after,
 )
-from gateway.log.idempotence.state import PRODUCER_ID_EXPIRATION_MS, Duplicate, ProducerState
+from gateway.log.idempotence.sequences import Duplicate
+from gateway.log.idempotence.state import PRODUCER_ID_EXPIRATION_MS, ProducerState
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 NOW = 1_700_000_000_000

@@ -8,8 +8,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway.groups.partition_loads import SAID_AFTER, PartitionLoads
 from gateway.groups.replay import LoadedGroup
+from gateway.journal.partition_loads import SAID_AFTER, PartitionLoads
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 
@@ -32,7 +32,7 @@ def test_one_that_cannot_be_read_is_named_once_when_that_goes_on(
         await trio.lowlevel.checkpoint()
         loaded.append(partition)
 
-    loads = PartitionLoads(1, load, take)
+    loads = PartitionLoads(1, "groups", load, take)
     loads.came(0)
     trio.run(loads.run, 0, clock=MockClock(autojump_threshold=0))
     assert loaded == [0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.groups.lane import MAX_BATCH_BYTES, RECORD_OVERHEAD_BYTES, Lane, Write
+from gateway.journal.lane import MAX_BATCH_BYTES, RECORD_OVERHEAD_BYTES, Lane, Write
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 FAILED = KafkaError(ErrorCode.NOT_COORDINATOR, "gone")

@@ -1,12 +1,11 @@
-"""Appends writes to the partitions of `__consumer_offsets`, many in one batch, and tells when they are
-durable.
+"""Appends writes to the partitions of an internal topic, many in one batch, and tells when they are durable.
 
-Theory of operation: each partition has a lane (`gateway.groups.lane`) while something is written to it. A
+Theory of operation: each partition has a lane (`gateway.journal.lane`) while something is written to it. A
 write goes out in the next turn of the loop if nothing of its lane is on its way; by then all requests that
 had come were read, so what they write shares a batch, and the batches of all partitions go to the stores
 together. Otherwise it waits for what is on its way, and then goes out with all others that wait: the more is
 written, the larger the batches, at one fsync each. When a partition fails, what was on its way may be kept or
-not: `lost` is called, and the groups of that partition are to be loaded again.
+not: `lost` is called, and what that partition keeps is to be loaded again.
 
 Internal topics do not wait at the gate that holds back producers (`gateway.log.context.MAX_WINDOW_BYTES`):
 what they may have on their way besides is bounded here.
@@ -15,25 +14,26 @@ what they may have on their way besides is bounded here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import trio
 
+from gateway.common.marker import Marker
 from gateway.common.waiting import Waiter
-from gateway.groups.internal_topic import OFFSETS_TOPIC, partition_for
-from gateway.groups.lane import KeyValue, Lane, Write
+from gateway.journal.internal_topic import partition_for
+from gateway.journal.lane import KeyValue, Lane, TransactionOf, Write, runs
 from gateway.log.appends import Append, Completion, Completions
 from gateway.log.partition import Partition
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.builder import build_batch
-from wireproto.records.header import HEADER_BYTES, read_header
+from wireproto.records.header import HEADER_BYTES, TRANSACTIONAL_FLAG, read_header
 
 if TYPE_CHECKING:
     from gateway.cluster.cluster import Cluster
 
-OFFSETS_COMMIT_TIMEOUT_SECONDS: Final = 5.0
+WRITE_TIMEOUT_SECONDS: Final = 5.0
 """Kafka's `offsets.commit.timeout.ms`: how long a write may take until it is durable; then its client is
 told to try again."""
 
@@ -42,8 +42,8 @@ MAX_WAITING_BYTES: Final = 1024 * 1024
 with COORDINATOR_NOT_AVAILABLE, which clients retry."""
 
 MAX_LARGE_BYTES: Final = 8 * 1024 * 1024
-"""Writes too large to share a batch with others, of all partitions together, waiting or on their way.
-Beyond it they are refused as above."""
+"""Writes too large to share a batch with others, of all partitions of a topic together, waiting or on their
+way. Beyond it they are refused as above."""
 
 _ACKS_ALL: Final = -1
 
@@ -56,7 +56,7 @@ _AS_COORDINATOR_ERRORS: Final = {
 
 
 def as_coordinator_error(code: ErrorCode, message: str | None) -> KafkaError:
-    """What clients of a group are told for an error of the log
+    """What clients of a coordinator are told for an error of the log
     (`CoordinatorOperationExceptionHelper.handleOperationException`).
     """
     return KafkaError(_AS_COORDINATOR_ERRORS.get(code, code), message or "")
@@ -98,9 +98,14 @@ class Pending:
     __slots__ = ("_completion", "_lane", "done", "effect", "error", "write")
 
     def __init__(
-        self, lane: Lane, records: Sequence[KeyValue], effect: Effect, size: int | None = None
+        self,
+        lane: Lane,
+        records: Sequence[KeyValue],
+        effect: Effect,
+        size: int | None = None,
+        part_of: TransactionOf | Marker | None = None,
     ) -> None:
-        self.write = Write(records, self._settled, size)
+        self.write = Write(records, self._settled, size, part_of)
         self.effect = effect
         self.done = False
         self.error: KafkaError | None = None
@@ -118,7 +123,7 @@ class Pending:
         """What is over when the write is done, or has taken too long from `now` on (trio's clock): then
         `outcome` says how it went. Asked for once.
         """
-        made = Completion(completions, now + OFFSETS_COMMIT_TIMEOUT_SECONDS)
+        made = Completion(completions, now + WRITE_TIMEOUT_SECONDS)
         if not self.done:
             made.waiting = 1
             self._completion = made
@@ -131,7 +136,7 @@ class Pending:
         if not self.done:
             late = KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                f"not durable on enough stores within {OFFSETS_COMMIT_TIMEOUT_SECONDS:.0f} s",
+                f"not durable on enough stores within {WRITE_TIMEOUT_SECONDS:.0f} s",
             )
             self._lane.withdraw(self.write, late)
             return late.code
@@ -155,14 +160,17 @@ class Pending:
 
 
 class GroupCommit:
-    """The writes to all partitions of the topic."""
+    """The writes to all partitions of one topic."""
 
-    def __init__(self, cluster: Cluster, lost: Callable[[int], None]) -> None:
-        """`lost`: see `Journal`."""
+    def __init__(self, cluster: Cluster, topic: str, lost: Callable[[int], None]) -> None:
+        """`lost` is called with a partition whose last writes may be kept or not: it has to be loaded again.
+        It neither blocks nor raises.
+        """
         self.batches = 0
         self.records = 0
         """Appended in this life."""
         self._cluster = cluster
+        self._topic = topic
         self._lost = lost
         self._places: dict[Partition, Place] = {}
         self._next: dict[Partition, Place] = {}
@@ -186,9 +194,11 @@ class GroupCommit:
             # What was refused is over as well.
             self._cluster.completions.settle()
 
-    def place(self, group_id: str) -> Place:
-        """Where a group's records go. Raises KafkaError: COORDINATOR_NOT_AVAILABLE without the topic."""
-        return self.place_at(partition_for(group_id, len(self._partitions())))
+    def place(self, key: str) -> Place:
+        """Where the records of a group, or transactional id, go. Raises KafkaError: COORDINATOR_NOT_AVAILABLE
+        without the topic.
+        """
+        return self.place_at(partition_for(key, len(self._partitions())))
 
     def place_at(self, index: int) -> Place:
         """A partition of the topic. Raises KafkaError: COORDINATOR_NOT_AVAILABLE without the topic."""
@@ -196,9 +206,9 @@ class GroupCommit:
         return self._places.get(partition) or Place(partition, Lane())
 
     def _partitions(self) -> Sequence[Partition]:
-        topic = self._cluster.topics.get(OFFSETS_TOPIC)
+        topic = self._cluster.topics.get(self._topic)
         if topic is None:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no topic {OFFSETS_TOPIC} yet")
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no topic {self._topic} yet")
         return topic.partitions
 
     async def settle(self, place: Place) -> None:
@@ -211,16 +221,22 @@ class GroupCommit:
         await pending.durable(self._cluster.completions)
 
     def enter(
-        self, place: Place, records: Sequence[KeyValue], effect: Effect, size: int | None = None
+        self,
+        place: Place,
+        records: Sequence[KeyValue],
+        effect: Effect,
+        size: int | None = None,
+        part_of: TransactionOf | Marker | None = None,
     ) -> Pending:
-        """Have records written, in one batch and behind all that were entered before, from the next turn on.
-        `size` is what `size_of` gives for all of them, if that is known.
+        """Have records written, in one batch and behind all that were entered before, from the next turn on;
+        in a transaction, if they are `part_of` one; or the marker that ends one. `size` is what `size_of`
+        gives for all of them, if that is known.
 
         Raises KafkaError, and nothing is written: COORDINATOR_NOT_AVAILABLE if too much waits,
         UNKNOWN_SERVER_ERROR if this is too much for one batch.
         """
         place = self._places.get(place.partition, place)
-        pending = Pending(place.lane, records, effect, size)
+        pending = Pending(place.lane, records, effect, size, part_of)
         self._admit(place, pending.write)
         self._places[place.partition] = place
         effect.start()
@@ -243,44 +259,77 @@ class GroupCommit:
             full = place.lane.waiting_bytes + write.size > MAX_WAITING_BYTES
         if full:
             raise KafkaError(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE, f"too much waits to be written to {OFFSETS_TOPIC}"
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, f"too much waits to be written to {self._topic}"
             )
 
     def _go_on(self, place: Place) -> None:
         """Send the next batch, unless one is on its way or nothing waits."""
         lane = place.lane
         while writes := lane.take():
-            records = [record for write in writes for record in write.records]
-            try:
-                append = self._append(place.partition, records) if records else None
-            except KafkaError as error:
-                lane.settle(as_coordinator_error(error.code, error.message))
-                continue
-            if append is not None and not append.done:
+            refused: dict[Write, KafkaError] = {}
+            appends = [self._append(place.partition, run, refused) for run in runs(writes)]
+            waiting = [append for append in appends if append is not None and not append.done]
+            if waiting:
                 completion = Completion(self._cluster.completions, math.inf)
-                append.wait_with(completion)
-                completion.when_over(partial(self._arrived, place, append))
+                for append in waiting:
+                    append.wait_with(completion)
+                completion.when_over(partial(self._arrived, place, waiting, refused))
                 return
-            lane.settle()
+            lane.settle(refused)
         if lane.is_idle:
             del self._places[place.partition]
 
-    def _append(self, partition: Partition, records: Sequence[KeyValue]) -> Append:
-        """Raises KafkaError: the partition does not take it, and nothing was written."""
+    def _append(
+        self, partition: Partition, run: Sequence[Write], refused: dict[Write, KafkaError]
+    ) -> Append | None:
+        """Append what a run of writes has, if anything. Those that the partition does not take are noted, and
+        nothing of them is written.
+        """
+        part_of = run[0].part_of
+        records = [record for write in run for record in write.records]
         now_ms = self._cluster.context.now_ms()
-        batch = build_batch([(key, value, (), now_ms) for key, value in records])
-        view = memoryview(bytearray(batch))
-        append = partition.append(read_header(view), view, _ACKS_ALL, now_ms)
+        try:
+            if isinstance(part_of, Marker):
+                return partition.append_marker(part_of, now_ms)
+            return self._append_batch(partition, records, part_of, now_ms) if records else None
+        except KafkaError as error:
+            refused.update(dict.fromkeys(run, as_coordinator_error(error.code, error.message)))
+            return None
+
+    def _append_batch(
+        self,
+        partition: Partition,
+        records: Sequence[KeyValue],
+        part_of: TransactionOf | None,
+        now_ms: int,
+    ) -> Append:
+        """Raises KafkaError: the partition does not take it, and nothing was written."""
+        fields = [(key, value, (), now_ms) for key, value in records]
+        if part_of is None:
+            view = memoryview(bytearray(build_batch(fields)))
+            append = partition.append(read_header(view), view, _ACKS_ALL, now_ms)
+        else:
+            # As a group coordinator of Kafka writes it: the sequence means nothing.
+            batch = build_batch(
+                fields,
+                producer_id=part_of.producer_id,
+                producer_epoch=part_of.producer_epoch,
+                base_sequence=0,
+                attributes=TRANSACTIONAL_FLAG,
+            )
+            view = memoryview(bytearray(batch))
+            append = partition.append_for_producer(read_header(view), view, now_ms)
         self.batches += 1
         self.records += len(records)
         return append
 
-    def _arrived(self, place: Place, append: Append) -> None:
-        """Called from the log: a batch is durable, or its partition has failed. Never blocks or raises."""
-        if append.error is ErrorCode.NONE:
-            place.lane.settle()
+    def _arrived(self, place: Place, appends: Sequence[Append], refused: Mapping[Write, KafkaError]) -> None:
+        """Called from the log: batches are durable, or their partition has failed. Never blocks or raises."""
+        failed = next((append for append in appends if append.error is not ErrorCode.NONE), None)
+        if failed is None:
+            place.lane.settle(refused)
             self._go_on(place)
         else:
             del self._places[place.partition]
-            place.lane.drop(as_coordinator_error(append.error, append.message))
+            place.lane.drop(as_coordinator_error(failed.error, failed.message))
             self._lost(place.partition.index)

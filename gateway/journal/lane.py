@@ -1,5 +1,4 @@
-"""The order of writes to one partition of `__consumer_offsets`: one batch is on its way, the next one
-collects.
+"""The order of writes to one partition of an internal topic: one batch is on its way, the next one collects.
 
 Pure. Rules: writes reach the log in the order in which they were added; the records of one write are in one
 batch, so a crash keeps all of them or none; a write is settled once, in the same order.
@@ -8,14 +7,16 @@ batch, so a crash keeps all of them or none; a write is settled once, in the sam
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final, NamedTuple, TypeAlias
 
+from gateway.common.marker import Marker
 from wireproto.kafka.errors import KafkaError
 
 MAX_BATCH_BYTES: Final = 64 * 1024
 """Writes share a batch up to here, some 500 commits; one that is larger has a batch of its own. The batches
-of all 50 partitions together then take 3 MiB of what may be on its way to the stores."""
+of all 50 partitions of a topic together then take 3 MiB of what may be on its way to the stores."""
 
 RECORD_OVERHEAD_BYTES: Final = 24
 """Bytes of a record beside its key and value, rounded up: its length, attributes, deltas, and their
@@ -31,27 +32,52 @@ def size_of(record: KeyValue) -> int:
     return len(key) + (0 if value is None else len(value)) + RECORD_OVERHEAD_BYTES
 
 
+class TransactionOf(NamedTuple):
+    """The producer whose transaction a write is part of."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 class Write:
     """Records that are written together. `settled` is called once: with None when they are durable, else with
     why they are not, or may not be. One without records waits for those before it.
+
+    `part_of`: the transaction that the records are part of, or the marker that ends one (it has no records).
     """
 
-    __slots__ = ("records", "settled", "size")
+    __slots__ = ("part_of", "records", "settled", "size")
 
     def __init__(
         self,
         records: Sequence[KeyValue],
         settled: Callable[[KafkaError | None], None],
         size: int | None = None,
+        part_of: TransactionOf | Marker | None = None,
     ) -> None:
         self.records = records
         self.settled = settled
+        self.part_of = part_of
         self.size = sum(map(size_of, records)) if size is None else size
 
     @property
     def is_large(self) -> bool:
         """Whether it is more than others may share a batch with."""
         return self.size > MAX_BATCH_BYTES
+
+
+NOTHING_REFUSED: Final[Mapping[Write, KafkaError]] = {}
+
+
+def runs(writes: Iterable[Write]) -> Iterator[list[Write]]:
+    """Writes that may share a batch: those of no transaction, or of one. Each marker is alone."""
+    for _, run in groupby(enumerate(writes), key=_shares_with):
+        yield [write for _, write in run]
+
+
+def _shares_with(numbered: tuple[int, Write]) -> object:
+    number, write = numbered
+    return (number, write.part_of) if isinstance(write.part_of, Marker) else write.part_of
 
 
 class Lane:
@@ -84,8 +110,8 @@ class Lane:
         return not self._in_flight
 
     def take(self) -> list[Write]:
-        """The writes of the next batch, which is on its way from now on; none if one is already, or nothing
-        waits.
+        """The next writes, which are on their way from now on, in one batch as far as they may share one
+        (`runs`); none if some are already, or nothing waits.
         """
         if self._in_flight:
             return []
@@ -98,20 +124,20 @@ class Lane:
             batch.append(write)
         return batch
 
-    def settle(self, error: KafkaError | None = None) -> None:
-        """The batch on its way is durable, or (`error`) was refused: its writes are settled."""
+    def settle(self, refused: Mapping[Write, KafkaError] = NOTHING_REFUSED) -> None:
+        """What was on its way is durable, but for what was refused: its writes are settled."""
         done, self._in_flight = self._in_flight, []
         for write in done:
-            write.settled(error)
+            write.settled(refused.get(write))
 
     def drop(self, error: KafkaError) -> None:
         """Nobody knows what becomes of the batch on its way: it and all that waits are settled with an
         error.
         """
         waiting, self._waiting = self._waiting, OrderedDict()
+        in_flight, self._in_flight = self._in_flight, []
         self.waiting_bytes = 0
-        self.settle(error)
-        for write in waiting:
+        for write in (*in_flight, *waiting):
             write.settled(error)
 
     def withdraw(self, write: Write, error: KafkaError) -> None:

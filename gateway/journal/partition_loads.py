@@ -1,4 +1,4 @@
-"""Which partitions of `__consumer_offsets` are loaded: nobody is answered from one before it is.
+"""Which partitions of an internal topic are loaded: nobody is answered from one before it is.
 
 Each is read from its log once, several at a time, again and again until that succeeds: a partition whose
 stores are away is loaded when they are back.
@@ -9,14 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final, Generic, TypeVar
 
 import trio
 
 from wireproto.kafka.errors import KafkaError
 
-if TYPE_CHECKING:
-    from gateway.groups.replay import LoadedGroup
+_Found = TypeVar("_Found")
 
 CONCURRENT_LOADS: Final = 8
 """Partitions that are read at the same time: each may hold a few megabytes of records."""
@@ -34,7 +33,7 @@ moment."""
 logger = logging.getLogger(__name__)
 
 
-class PartitionLoads:
+class PartitionLoads(Generic[_Found]):
     """The partitions of one topic, all of them other gateways' at first. `load` reads one, `loaded` takes
     over what it found, unless what it is given says that it is old by then.
     """
@@ -42,9 +41,12 @@ class PartitionLoads:
     def __init__(
         self,
         partitions: int,
-        load: Callable[[int], Awaitable[dict[str, LoadedGroup]]],
-        loaded: Callable[[int, dict[str, LoadedGroup], Callable[[], bool]], Awaitable[None]],
+        what: str,
+        load: Callable[[int], Awaitable[_Found]],
+        loaded: Callable[[int, _Found, Callable[[], bool]], Awaitable[None]],
     ) -> None:
+        """`what` is in them, in words."""
+        self._what = what
         self._load = load
         self._loaded = loaded
         self._done = [trio.Event() for _ in range(partitions)]
@@ -59,7 +61,7 @@ class PartitionLoads:
         return self._done[partition].is_set()
 
     def is_elsewhere(self, partition: int) -> bool:
-        """Whether another gateway has its groups."""
+        """Whether it is another gateway's."""
         return partition in self._elsewhere
 
     @property
@@ -121,17 +123,19 @@ class PartitionLoads:
         for attempt in count(1):
             try:
                 async with self._limit:
-                    groups = await self._load(partition)
+                    found = await self._load(partition)
             except KafkaError as error:
                 if is_old():
                     return
                 if attempt == SAID_AFTER:
-                    logger.warning("the groups of partition %d cannot be read yet: %s", partition, error)
+                    logger.warning(
+                        "the %s of partition %d cannot be read yet: %s", self._what, partition, error
+                    )
                 await trio.sleep(delay)
                 delay = min(delay * 2, LAST_RETRY_SECONDS)
             else:
                 if not is_old():
-                    await self._loaded(partition, groups, is_old)
+                    await self._loaded(partition, found, is_old)
                 if not is_old():
                     done.set()
                     self._left -= 1

@@ -1,19 +1,19 @@
-"""Reads a partition of `__consumer_offsets` from its start to its high watermark, a range at a time."""
+"""Reads a partition of an internal topic from its start to its high watermark, a range at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import trio
 
-from gateway.groups.replay import LoadedGroup, Replay, Slices
+from gateway.journal.replay import Replay, Slices
 from gateway.log.partition import Partition
 from gateway.log.tail_cache import Batch
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.compression import Codec
+from wireproto.records.control import read_marker
 from wireproto.records.errors import InvalidBatch
 from wireproto.records.header import BatchHeader, read_header
 from wireproto.records.iteration import inflated_records
@@ -29,30 +29,19 @@ INFLATED_AT_ONCE_BYTES: Final = 16 * 1024
 """A larger compressed batch is inflated in a worker thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """What a partition of the topic has."""
-
-    groups: dict[str, LoadedGroup]
-    """By their ids."""
-    unreadable_batches: int
-    """Those that were passed over."""
-
-
-async def load_partition(partition: Partition) -> Loaded:
-    """The groups of a partition.
+async def load_partition(partition: Partition, replay: Replay) -> None:
+    """Have the replay take all that a partition has, and finish it.
 
     Raises KafkaError: COORDINATOR_LOAD_IN_PROGRESS until the partition is recovered, otherwise what keeps
     it from being read. Nothing is kept of what was read till then.
     """
-    replay = Replay(partition.index)
     offset = partition.log_start_offset
     while True:
         if not partition.available:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, partition.reason)
         if offset >= partition.high_watermark:
             await _in_slices(replay.finish())
-            return Loaded(replay.groups, replay.unreadable_batches)
+            return
         batches = await _read(partition, offset)
         await _feed(replay, batches, offset)
         offset = read_header(batches[-1]).last_offset + 1
@@ -70,9 +59,10 @@ async def _feed(replay: Replay, batches: Sequence[Batch], first_offset: int) -> 
     """Have the replay take these batches, while others have their turns."""
     for batch in batches:
         header = read_header(batch)
-        if header.is_control or header.is_transactional:
-            continue  # nobody has transactions here
         try:
+            if header.is_control:
+                await _in_slices(replay.end(header, read_marker(batch)))
+                continue
             body = await _inflated(batch, header)
         except InvalidBatch as error:
             replay.set_aside(header, error)

@@ -1,0 +1,181 @@
+"""AddPartitionsToTxn (key 24), versions 0 to 5: partitions that a transaction is about to write to.
+
+Behaviour
+  The rules are those of `gateway.transactions.adding`; answered when it is durable. A partition that does not
+  exist is UNKNOWN_TOPIC_OR_PARTITION; one of an internal topic is TOPIC_AUTHORIZATION_FAILED, since the
+  gateway itself writes there. If there is any such partition none is added, and the others are
+  OPERATION_NOT_ATTEMPTED.
+
+Version notes
+  Up to v3 clients ask, for one transaction. v2 may answer PRODUCER_FENCED, before that it is
+  INVALID_PRODUCER_EPOCH. v3 is flexible. From v4 on other gateways ask, for many transactions, each of which
+  is judged by itself; and with `verify_only` nothing is added, and a partition that is not in the transaction
+  is TRANSACTION_ABORTABLE.
+
+Errors
+  Not durable in five seconds, or no room for what is added (`gateway.transactions.room`):
+  COORDINATOR_NOT_AVAILABLE. Clients try again. More partitions than a transaction may have:
+  POLICY_VIOLATION, on which clients abort it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.answers.element_limit import check_elements
+from gateway.answers.encoding import answer_of
+from gateway.answers.fenced import as_known
+from gateway.common.costs import ELEMENT, HASHED_CHARACTER, TRANSACTION_PARTITION
+from gateway.common.handlers import Request, Response, api
+from gateway.common.topic_names import is_internal
+from gateway.transactions.adding import AddPartitions
+from gateway.transactions.metadata import BUMPS_EPOCH_FROM
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+    from gateway.transactions.coordinator import Entered
+    from gateway.transactions.metadata import TopicPartition
+
+FENCED_SINCE_VERSION: Final = 2
+BATCHED_SINCE_VERSION: Final = 4
+
+_Answer: Any = RESPONSE_CLASSES[ApiKey.ADD_PARTITIONS_TO_TXN]
+_Transaction: Any = _Answer.AddPartitionsToTxnResult
+_Topic: Any = _Answer.AddPartitionsToTxnTopicResult
+_Partition: Any = _Topic.AddPartitionsToTxnPartitionResult
+
+
+@api(key=ApiKey.ADD_PARTITIONS_TO_TXN, name="AddPartitionsToTxn", min_version=0, max_version=5)
+async def add_partitions_to_txn(request: Request, broker: Broker) -> Response:
+    """Have partitions in a transaction, or in each of several."""
+    body = request.body
+    if request.header.api_version >= BATCHED_SINCE_VERSION:
+        return await _add_for_several(request, broker)
+    one = _Addition(
+        request,
+        broker,
+        body.v3_and_below_transactional_id,
+        body.v3_and_below_producer_id,
+        body.v3_and_below_producer_epoch,
+    )
+    check_elements(_count(body.v3_and_below_topics), "partitions")
+    await one.begin(body.v3_and_below_topics)
+    await one.finish()
+    response = _Answer(throttle_time_ms=0, results_by_topic_v3_and_below=await one.results())
+    return await answer_of(one.elements, request, response)
+
+
+async def _add_for_several(request: Request, broker: Broker) -> Response:
+    """All of them are begun before the first one is waited for, so that they are written together."""
+    wanted = request.body.transactions
+    check_elements(len(wanted) + sum(_count(one.topics) for one in wanted), "transactions and partitions")
+    made: list[_Addition] = []
+    for asked in wanted:
+        one = _Addition(request, broker, asked.transactional_id, asked.producer_id, asked.producer_epoch)
+        await one.begin(asked.topics, verify_only=asked.verify_only)
+        made.append(one)
+    results = []
+    for one in made:
+        await one.finish()
+        results.append(_Transaction(transactional_id=one.transactional_id, topic_results=await one.results()))
+    response = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, results_by_transaction=results)
+    return await answer_of(len(made) + sum(one.elements for one in made), request, response)
+
+
+def _count(topics: Sequence[Any]) -> int:
+    return sum(1 + len(topic.partitions) for topic in topics)
+
+
+class _Addition:
+    """What is asked for one transaction: `begin` it, then `finish` it."""
+
+    def __init__(
+        self, request: Request, broker: Broker, transactional_id: str, producer_id: int, epoch: int
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.elements = 0
+        self._version = request.header.api_version
+        self._client = request.client
+        self._work = request.work
+        self._broker = broker
+        self._producer_id, self._epoch = producer_id, epoch
+        self._errors: dict[TopicPartition, ErrorCode] = {}
+        self._topics: Sequence[Any] = ()
+        """What was asked for: it is answered as it was named, also twice or without partitions."""
+        self._entered: Entered | None = None
+
+    async def begin(self, topics: Sequence[Any], *, verify_only: bool = False) -> None:
+        """Look for the partitions, and have them added if all are there."""
+        await self._look_up(topics)
+        if any(self._errors.values()):
+            for partition, error in self._errors.items():
+                self._errors[partition] = error or ErrorCode.OPERATION_NOT_ATTEMPTED
+            return
+        if not self.transactional_id:
+            self._fail(ErrorCode.INVALID_REQUEST)
+            return
+        await self._work.before(
+            HASHED_CHARACTER * len(self.transactional_id)
+            + TRANSACTION_PARTITION
+            * (len(self._errors) + self._broker.transactions.partitions_of(self.transactional_id))
+        )
+        try:
+            self._ask(verify_only=verify_only)
+        except KafkaError as refused:
+            self._fail(refused.code)
+
+    async def finish(self) -> None:
+        """Wait until what was begun is durable."""
+        if self._entered is None:
+            return
+        try:
+            self._fail((await self._broker.transactions.answer(self._entered)).error)
+        except KafkaError as refused:
+            self._fail(refused.code)
+
+    def _ask(self, *, verify_only: bool) -> None:
+        """Raises KafkaError."""
+        transactions, name = self._broker.transactions, self.transactional_id
+        if verify_only:
+            self._errors = transactions.verify(name, self._producer_id, self._epoch, self._errors)
+            return
+        client_version = BUMPS_EPOCH_FROM if self._version >= BATCHED_SINCE_VERSION else 0
+        wanted = AddPartitions(self._producer_id, self._epoch, frozenset(self._errors), client_version)
+        self._entered = transactions.begin_to_add(name, wanted, self._client)
+
+    async def _look_up(self, topics: Sequence[Any]) -> None:
+        self._topics = topics
+        for wanted in topics:
+            await self._work.before(ELEMENT)
+            topic = self._broker.topics.get(wanted.name)
+            internal = is_internal(wanted.name) and self._version < BATCHED_SINCE_VERSION
+            for index in wanted.partitions:
+                await self._work.before(ELEMENT)
+                error = ErrorCode.NONE
+                if internal:
+                    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                elif topic is None or not 0 <= index < len(topic.partitions):
+                    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                self._errors[wanted.name, index] = error
+
+    def _fail(self, error: ErrorCode) -> None:
+        """Answer this, which may be no error, for every partition."""
+        self._errors = dict.fromkeys(self._errors, error)
+
+    async def results(self) -> list[Any]:
+        """One for each topic."""
+        knows_fenced = self._version >= FENCED_SINCE_VERSION
+        topics = []
+        for wanted in self._topics:
+            found = []
+            for index in wanted.partitions:
+                await self._work.before(ELEMENT)
+                error = as_known(self._errors[wanted.name, index], knows_fenced=knows_fenced)
+                found.append(_Partition(partition_index=index, partition_error_code=error))
+            topics.append(_Topic(name=wanted.name, results_by_partition=found))
+            self.elements += 1 + len(found)
+        return topics

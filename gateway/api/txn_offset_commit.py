@@ -1,0 +1,165 @@
+"""TxnOffsetCommit (key 28), versions 0 to 5: how far a group has read, as part of a transaction.
+
+Behaviour
+  Each partition has to exist. What is left is written as a part of the producer's transaction, all of it or
+  nothing, and answered when it is durable; readers see it once the transaction is committed, and are told
+  UNSTABLE_OFFSET_COMMIT until it ends, if they ask for that. The transaction has to be open and to have the
+  group's partition of `__consumer_offsets`: its coordinator is asked, as for a batch that is produced.
+  Who names a member, an instance or a generation is checked as in OffsetCommit (KIP-447); who names none may
+  always commit.
+
+Version notes
+  v2 brings the leader epoch, v3 member, instance and generation, and is flexible. v4 may answer
+  TRANSACTION_ABORTABLE. v5 (KIP-890): the partition is added to the transaction by this.
+
+Errors
+  What passes is told as in OffsetCommit. INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING,
+  INVALID_TXN_STATE: it is not this producer's transaction, or it has ended. A generation of a group that is
+  not there is ILLEGAL_GENERATION.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.answers.element_limit import check_elements
+from gateway.answers.encoding import answer_of
+from gateway.common.costs import ELEMENT, HASHED_CHARACTER
+from gateway.common.handlers import Request, Response, api
+from gateway.groups.offsets import TopicPartition, is_metadata_too_large
+from gateway.groups.records import NO_EPOCH, NO_TIME, CommittedOffset
+from gateway.journal.lane import TransactionOf
+from gateway.transactions.verifier import Producing
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+
+MEMBER_SINCE_VERSION: Final = 3
+LOADING_SINCE_VERSION: Final = 2
+"""Older clients fail on COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
+ABORTABLE_SINCE_VERSION: Final = 4
+ADDS_SINCE_VERSION: Final = 5
+
+NO_GENERATION: Final = -1
+
+_Answer: Any = RESPONSE_CLASSES[ApiKey.TXN_OFFSET_COMMIT]
+_Topic: Any = _Answer.TxnOffsetCommitResponseTopic
+_Partition: Any = _Topic.TxnOffsetCommitResponsePartition
+
+
+@api(key=ApiKey.TXN_OFFSET_COMMIT, name="TxnOffsetCommit", min_version=0, max_version=5)
+async def txn_offset_commit(request: Request, broker: Broker) -> Response:
+    """Commit what can be committed; one result per partition."""
+    body = request.body
+    check_elements(sum(1 + len(topic.partitions) for topic in body.topics), "partitions")
+    commit = _Commit(request, broker)
+    await commit.take()
+    if commit.offsets:
+        try:
+            await commit.write()
+        except KafkaError as refused:
+            commit.failed(refused.code)
+    topics = await commit.results()
+    return await answer_of(commit.elements, request, _Answer(throttle_time_ms=0, topics=topics))
+
+
+class _Commit:
+    """One request: `take` its offsets, `write` those, and give the `results`."""
+
+    def __init__(self, request: Request, broker: Broker) -> None:
+        self.offsets: dict[TopicPartition, CommittedOffset] = {}
+        self.elements = 0
+        self._request = request
+        self._body = request.body
+        self._version = request.header.api_version
+        self._broker = broker
+        self._errors: dict[TopicPartition, ErrorCode] = {}
+
+    async def take(self) -> None:
+        """Look at each partition."""
+        now_ms = self._broker.context.now_ms()
+        for wanted in self._body.topics:
+            await self._next()
+            topic = self._broker.topics.get(wanted.name)
+            count = 0 if topic is None else len(topic.partitions)
+            for asked in wanted.partitions:
+                await self._next()
+                place = wanted.name, asked.partition_index
+                metadata = asked.committed_metadata
+                if topic is None or not 0 <= asked.partition_index < count:
+                    self._errors[place] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                elif is_metadata_too_large(metadata):
+                    self._errors[place] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                else:
+                    self._errors[place] = ErrorCode.NONE
+                    epoch = asked.committed_leader_epoch if self._version >= LOADING_SINCE_VERSION else None
+                    self.offsets[place] = CommittedOffset(
+                        asked.committed_offset,
+                        NO_EPOCH if epoch is None else epoch,
+                        metadata or "",
+                        now_ms,
+                        NO_TIME,
+                        topic.id,
+                    )
+
+    async def write(self) -> None:
+        """Have the offsets written; durable on return. Raises KafkaError."""
+        body, groups, client = self._body, self._broker.groups, self._request.client
+        if not body.group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        groups.check_served(body.group_id)
+        await self._verify()
+        member_id, instance_id, generation = "", None, NO_GENERATION
+        if self._version >= MEMBER_SINCE_VERSION:
+            member_id, instance_id = body.member_id, body.group_instance_id
+            generation = body.generation_id
+        # Nobody may change the group between its check and the write: no await in between.
+        group = groups.for_transactional_commit(
+            body.group_id, member_id, instance_id, generation, client, self.offsets
+        )
+        part_of = TransactionOf(body.producer_id, body.producer_epoch)
+        try:
+            pending = groups.transactional.begin_commit(group, part_of, self.offsets)
+            await groups.journal.group_commit.durable(pending)
+        except KafkaError:
+            groups.drop_soon_if_unused(group)
+            raise
+
+    async def _verify(self) -> None:
+        """Raises KafkaError: the transaction is not open, or has not the group's partition."""
+        body = self._body
+        await self._request.work.before(
+            HASHED_CHARACTER * (len(body.group_id) + len(body.transactional_id))
+        )
+        place = await self._broker.groups.place_of(body.group_id)
+        adds = self._version >= ADDS_SINCE_VERSION
+        who = Producing(body.transactional_id, body.producer_id, body.producer_epoch, adds)
+        error = (await self._broker.verifier.check(who, [place], self._request.client))[place]
+        if error is ErrorCode.PRODUCER_FENCED:
+            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        if error is ErrorCode.TRANSACTION_ABORTABLE and self._version < ABORTABLE_SINCE_VERSION:
+            error = ErrorCode.INVALID_TXN_STATE
+        if error is not ErrorCode.NONE:
+            raise KafkaError(error, f"the coordinator of {body.transactional_id!r:.100} says so")
+
+    def failed(self, error: ErrorCode) -> None:
+        """Nothing is committed."""
+        if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and self._version < LOADING_SINCE_VERSION:
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        for place in self.offsets:
+            self._errors[place] = error
+
+    async def results(self) -> list[Any]:
+        """In the order of the request, each topic once."""
+        found: dict[str, list[Any]] = {}
+        for (name, index), error in self._errors.items():
+            await self._next()
+            found.setdefault(name, []).append(_Partition(partition_index=index, error_code=error))
+        return [_Topic(name=name, partitions=partitions) for name, partitions in found.items()]
+
+    async def _next(self) -> None:
+        await self._request.work.before(ELEMENT)
+        self.elements += 1

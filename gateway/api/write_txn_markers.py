@@ -1,0 +1,109 @@
+"""WriteTxnMarkers (key 27), versions 1 and 2: ends of transactions for partitions that this gateway leads.
+
+Behaviour
+  Other gateways send it, whose coordinators have decided, and tools that end a transaction which no
+  coordinator knows (`kafka-transactions.sh abort`). Each partition is answered when its marker is durable;
+  one of `__consumer_offsets` when readers see what was committed in it.
+
+Errors
+  NOT_LEADER_OR_FOLLOWER, also while it is recovered; UNKNOWN_TOPIC_OR_PARTITION; NOT_ENOUGH_REPLICAS;
+  INVALID_PRODUCER_EPOCH: the marker is older than what was written; TRANSACTION_COORDINATOR_FENCED: a later
+  coordinator has ended a transaction of the producer here.
+
+Version notes
+  v2 brings the version of the protocol that the transaction was carried out by (KIP-1228).
+
+Differs from Kafka
+  Fields of our own (tags that others pass over): the number of a transaction, and the leader epochs under
+  which its partitions are known; what was sent to an earlier leader is NOT_LEADER_OR_FOLLOWER.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from gateway.answers.element_limit import check_elements
+from gateway.answers.encoding import answer_of
+from gateway.common.costs import ELEMENT, PRODUCED_BATCH
+from gateway.common.handlers import Request, Response, api
+from gateway.common.marker import Marker
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+
+VERSION_SINCE_VERSION: Final = 2
+
+AT_ONCE: Final = 64
+"""Markers of one request that are on their way together: each is waited for by a task."""
+
+_Answer: Any = RESPONSE_CLASSES[ApiKey.WRITE_TXN_MARKERS]
+_Marker: Any = _Answer.WritableTxnMarkerResult
+_Topic: Any = _Marker.WritableTxnMarkerTopicResult
+_Partition: Any = _Topic.WritableTxnMarkerPartitionResult
+
+_Place = tuple[int, str, int]
+"""Which marker of the request, topic, partition."""
+
+
+@api(key=ApiKey.WRITE_TXN_MARKERS, name="WriteTxnMarkers", min_version=1, max_version=2)
+async def write_txn_markers(request: Request, broker: Broker) -> Response:
+    """Append each marker to each of its partitions."""
+    wanted = request.body.markers
+    check_elements(
+        sum(1 + sum(1 + len(topic.partition_indexes) for topic in one.topics) for one in wanted), "partitions"
+    )
+    errors: dict[_Place, ErrorCode] = {}
+    asked: list[tuple[_Place, Marker, int]] = []
+    for number, one in enumerate(wanted):
+        await request.work.before(ELEMENT)
+        marker = _marker_of(one, request.header.api_version)
+        for topic in one.topics:
+            epochs = topic.leader_epochs or ()
+            for place, index in enumerate(topic.partition_indexes):
+                await request.work.before(PRODUCED_BATCH)
+                epoch = epochs[place] if place < len(epochs) else -1
+                asked.append(((number, topic.name, index), marker, epoch))
+    left = iter(asked)
+
+    async def write_some() -> None:
+        for place, marker, epoch in left:
+            _, name, index = place
+            errors[place] = await broker.markers_here.write((name, index), marker, epoch)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(min(AT_ONCE, len(asked))):
+            nursery.start_soon(write_some)
+    response = _Answer(markers=[_result(number, one, errors) for number, one in enumerate(wanted)])
+    return await answer_of(len(asked) + len(wanted), request, response)
+
+
+def _marker_of(asked: Any, version: int) -> Marker:
+    return Marker(
+        asked.producer_id,
+        asked.producer_epoch,
+        asked.coordinator_epoch,
+        asked.transaction_result,
+        max(0, asked.number),
+        asked.transaction_version if version >= VERSION_SINCE_VERSION else 0,
+    )
+
+
+def _result(number: int, asked: Any, errors: dict[_Place, ErrorCode]) -> Any:
+    return _Marker(
+        producer_id=asked.producer_id,
+        topics=[
+            _Topic(
+                name=topic.name,
+                partitions=[
+                    _Partition(partition_index=index, error_code=errors[number, topic.name, index])
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in asked.topics
+        ],
+    )

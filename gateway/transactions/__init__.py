@@ -1,0 +1,3 @@
+"""Transactions: the pure state machine of one transactional id, and the coordinator around it (KIP-98,
+KIP-890).
+"""

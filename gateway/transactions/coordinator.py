@@ -1,0 +1,350 @@
+"""The transaction coordinator of this gateway: which transactional ids there are, and who may ask them what.
+
+It has the ids of the partitions that it leads. They live in `__transaction_state`, each in the partition that
+its hash chooses, and are served when that partition is loaded (`gateway.journal.coordinator`). What a request
+does to an id is decided by its machine (`gateway.transactions.machine`); here it is written, answered when it
+is durable, and followed by the markers of a transaction that ends.
+
+What ids may hold is bounded (`gateway.transactions.room`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import trio
+
+from gateway.common.clients import NOBODY
+from gateway.common.costs import COUNTED, LOADED_TRANSACTION
+from gateway.common.log_limit import LogLimit
+from gateway.common.printable import printable
+from gateway.common.work import Work
+from gateway.journal.coordinator import PartitionedCoordinator
+from gateway.transactions.initialising import InitProducerId, refusal
+from gateway.transactions.internal_topic import TRANSACTIONS
+from gateway.transactions.journal import TransactionJournal
+from gateway.transactions.machine import TransactionMachine
+from gateway.transactions.markers import LAST_PAUSE_SECONDS, Markers, MarkerTarget
+from gateway.transactions.metadata import STORED_STATES
+from gateway.transactions.outcomes import DONE, OTHER_PRODUCER, Answer, Needs, Outcome, Write
+from gateway.transactions.room import Room, size_of
+from gateway.transactions.served import Transaction
+from gateway.transactions.sweep import Sweep
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from gateway.cluster.cluster import Cluster
+    from gateway.journal.group_commit import Pending
+    from gateway.transactions.adding import AddPartitions
+    from gateway.transactions.ending import EndTxn
+    from gateway.transactions.metadata import TopicPartition
+    from gateway.transactions.replay import LoadedTransaction
+
+MAX_TIMEOUT_MS: Final = 900_000
+"""Longest timeout that a producer may ask for: Kafka's `transaction.max.timeout.ms`."""
+
+SERVER_VERSION: Final = 0
+"""The `transaction.version` by which this gateway aborts what its producer did not end."""
+
+logger = logging.getLogger(__name__)
+
+
+class Entered:
+    """What a request has begun: its answer, and what is to be durable before it is given."""
+
+    __slots__ = ("answer", "pending")
+
+    def __init__(self, answer: Answer, pending: Pending | None = None) -> None:
+        self.answer = answer
+        self.pending = pending
+
+
+class Loaded(NamedTuple):
+    """What a partition of the topic has."""
+
+    epoch: int
+    """The partition's leader epoch, which its coordinator goes by."""
+    transactions: dict[str, LoadedTransaction]
+
+
+class TransactionCoordinator(PartitionedCoordinator[Loaded]):
+    """All transactional ids of this gateway. `run` is its background work."""
+
+    def __init__(self, cluster: Cluster, target: MarkerTarget) -> None:
+        self.transactions: dict[str, Transaction] = {}
+        super().__init__(cluster, TRANSACTIONS, "transactional id", self.transactions)
+        self.room = Room()
+        self.journal = TransactionJournal(cluster, self._lost)
+        self.markers = Markers(target, target.exists)
+        self.sweep = Sweep(self)
+        self.timed_out = 0
+        """Transactions that were aborted because they were open for too long, in this life."""
+        self._epochs: dict[int, int] = {}
+        """The coordinator epoch of each partition that is loaded."""
+        self._limit = LogLimit(logger)
+
+    async def run(self) -> None:
+        """Load what there is, and serve transactional ids until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.journal.run)
+            nursery.start_soon(self.sweep.run)
+            await self._serve(nursery)
+
+    # where ids are served ----------------------------------------------------------------------------------
+
+    async def _load(self, index: int) -> Loaded:
+        # The epoch as it is before anything is read: a later one may have written some of it by the end.
+        assert self._topic is not None
+        epoch = self._topic.partitions[index].leader_epoch
+        return Loaded(epoch, await self.journal.load(index))
+
+    async def _loaded(self, index: int, found: Loaded, is_old: Callable[[], bool]) -> None:
+        topic, work = self._topic, Work()
+        assert topic is not None
+        made: list[Transaction] = []
+        for transactional_id, (metadata, offset) in found.transactions.items():
+            await work.before(LOADED_TRANSACTION + COUNTED * len(metadata.partitions))
+            machine = TransactionMachine(metadata, server_version=SERVER_VERSION)
+            made.append(
+                Transaction(
+                    self, transactional_id, topic.partitions[index], machine, found.epoch, number=offset + 1
+                )
+            )
+        if is_old():
+            for one in made:
+                one.unload()
+            return
+        self._epochs[index] = found.epoch
+        # All at once: an id that is there counts as served.
+        for one in made:
+            self.transactions[one.transactional_id] = one
+            metadata = found.transactions[one.transactional_id].metadata
+            if metadata.is_prepared:
+                one.begin_to_end(metadata)
+
+    def _forget(self, index: int | None = None) -> None:
+        for one in [one for one in self.transactions.values() if index in {None, one.partition.index}]:
+            del self.transactions[one.transactional_id]
+            one.unload()
+
+    # requests ----------------------------------------------------------------------------------------------
+
+    async def init_producer_id(
+        self, transactional_id: str, request: InitProducerId, client: str = NOBODY
+    ) -> Answer:
+        """InitProducerId: what to answer, once it is durable. Raises KafkaError as `check_served`, and if it
+        could not be written, or there is no room for another id.
+        """
+        error = refusal(request, MAX_TIMEOUT_MS)
+        if error is not ErrorCode.NONE:
+            return Answer(error)
+        if self._cluster.topics.get(TRANSACTIONS.name) is None:
+            await self.find(transactional_id)
+        new_producer_id: int | None = None
+        while True:
+            one = self._one(transactional_id, client)
+            outcome = one.machine.init_producer_id(request, self._now_ms(), new_producer_id)
+            if isinstance(outcome, Needs):
+                self._give_up_if_new(one)
+                new_producer_id = await self._cluster.allocate_producer_id()
+                continue
+            return await self.answer(self._enter(one, outcome))
+
+    def begin_to_add(self, transactional_id: str, request: AddPartitions, client: str = NOBODY) -> Entered:
+        """AddPartitionsToTxn and AddOffsetsToTxn, as far as `answer` waits for the log. Raises KafkaError as
+        `init_producer_id`.
+        """
+        self.check_served(transactional_id)
+        one = self.transactions.get(transactional_id)
+        if one is None:
+            return Entered(OTHER_PRODUCER)
+        one.belongs_to(client)
+        outcome = one.machine.add_partitions(request, self._now_ms())
+        if isinstance(outcome, Write):
+            self._check_room(one, outcome)
+        return self._enter(one, outcome)
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Whether partitions are in a producer's transaction. Raises KafkaError as `check_served`."""
+        self.check_served(transactional_id)
+        one = self.transactions.get(transactional_id)
+        machine = TransactionMachine() if one is None else one.machine
+        return machine.verify_partitions(producer_id, producer_epoch, partitions)
+
+    async def end(self, transactional_id: str, request: EndTxn) -> Answer:
+        """EndTxn: what to answer, once it is durable; the markers follow. Raises KafkaError as
+        `check_served`, and if it could not be written.
+        """
+        new_producer_id: int | None = None
+        while True:
+            self.check_served(transactional_id)
+            one = self.transactions.get(transactional_id)
+            if one is None:
+                return OTHER_PRODUCER
+            outcome = one.machine.end(request, self._now_ms(), new_producer_id)
+            if isinstance(outcome, Needs):
+                new_producer_id = await self._cluster.allocate_producer_id()
+                continue
+            return await self.answer(self._enter(one, outcome))
+
+    async def answer(self, entered: Entered) -> Answer:
+        """What to answer, once what was begun is durable. Raises KafkaError if it could not be written, or
+        takes too long: it may take effect then all the same.
+        """
+        if entered.pending is not None:
+            await self.journal.durable(entered.pending)
+        return entered.answer
+
+    def find_one(self, transactional_id: str) -> Transaction | None:
+        """The id, or None: nothing is known of it. Raises KafkaError as `check_served`."""
+        self.check_served(transactional_id)
+        one = self.transactions.get(transactional_id)
+        return None if one is None or one.machine.metadata is None else one
+
+    def partitions_of(self, transactional_id: str) -> int:
+        """How many partitions the transaction of an id has: what a change of it costs goes by that."""
+        one = self.transactions.get(transactional_id)
+        return 0 if one is None or one.machine.metadata is None else len(one.machine.metadata.partitions)
+
+    def states(self) -> dict[tuple[str, ...], int]:
+        """How many ids are in which state."""
+        counted = Counter(
+            one.machine.metadata.state for one in self.transactions.values() if one.machine.metadata
+        )
+        return {(state.label,): counted[state] for state in sorted(STORED_STATES)}
+
+    def _one(self, transactional_id: str, client: str) -> Transaction:
+        """The id, made if it is new. Raises KafkaError as `check_served`, and if there is no room."""
+        self.check_served(transactional_id)
+        one = self.transactions.get(transactional_id)
+        if one is not None:
+            one.belongs_to(client)
+            return one
+        self.room.check(transactional_id, client, size_of(transactional_id, None))
+        assert self._topic is not None
+        index = self._partition_of(transactional_id)
+        machine = TransactionMachine(server_version=SERVER_VERSION)
+        partition = self._topic.partitions[index]
+        return Transaction(self, transactional_id, partition, machine, self._epochs[index], client)
+
+    def _check_room(self, one: Transaction, write: Write) -> None:
+        """Raises KafkaError: there is none for what is to be written."""
+        growth = size_of(one.transactional_id, write.metadata) - size_of(
+            one.transactional_id, one.machine.metadata
+        )
+        try:
+            self.room.check(one.transactional_id, one.client, growth)
+        except KafkaError:
+            one.machine.failed()
+            raise
+
+    def _enter(self, one: Transaction, outcome: Outcome) -> Entered:
+        """Have what was decided written. Raises KafkaError if it cannot be."""
+        assert not isinstance(outcome, Needs), "what is needed was given"
+        if isinstance(outcome, Answer):
+            self._give_up_if_new(one)
+            return Entered(outcome)
+        try:
+            pending = self.journal.enter(one.partition.index, one.transactional_id, outcome.metadata, one)
+        except KafkaError:
+            one.machine.failed()
+            self._give_up_if_new(one)
+            raise
+        self.transactions[one.transactional_id] = one
+        return Entered(outcome.answer, pending)
+
+    def _give_up_if_new(self, one: Transaction) -> None:
+        """One that was made for a request that changes nothing."""
+        if self.transactions.get(one.transactional_id) is not one:
+            one.unload()
+
+    def _now_ms(self) -> int:
+        return self._cluster.context.now_ms()
+
+    # what happens by itself --------------------------------------------------------------------------------
+
+    def loaded(self) -> list[Transaction]:
+        """Every id that is served now."""
+        return list(self.transactions.values())
+
+    async def time_out(self, one: Transaction) -> None:
+        """Abort its transaction, if that has been open for too long. What cannot be written now can be at the
+        next look.
+        """
+        outcome: Outcome = one.machine.time_out(self._now_ms())
+        try:
+            if isinstance(outcome, Needs):
+                new_producer_id = await self._cluster.allocate_producer_id()
+                outcome = one.machine.time_out(self._now_ms(), new_producer_id)
+            if outcome == DONE or self.transactions.get(one.transactional_id) is not one:
+                return
+            self._enter(one, outcome)
+        except KafkaError as error:
+            self._limit.warning(
+                "transactional id %s: its transaction is open for too long and cannot be aborted now: %s",
+                printable(one.transactional_id),
+                error,
+            )
+            return
+        self.timed_out += 1
+        self._limit.info(
+            "transactional id %s: its transaction is aborted, since it was open for longer than its timeout",
+            printable(one.transactional_id),
+        )
+
+    def expire(self, one: Transaction, expiration_ms: int) -> None:
+        """Forget an id that nobody has used for so long. What cannot be written now can be the next time."""
+        outcome = one.machine.expire(self._now_ms(), expiration_ms)
+        if isinstance(outcome, Write):
+            try:
+                self._enter(one, outcome)
+            except KafkaError as error:
+                self._limit.warning(
+                    "transactional id %s cannot be forgotten now: %s", printable(one.transactional_id), error
+                )
+
+    # what ids need (Home) ----------------------------------------------------------------------------------
+
+    def prepared(self, transaction: Transaction) -> None:
+        """See `gateway.transactions.served.Home`."""
+        if self._tasks is not None:  # else the gateway stops
+            self._tasks.start_soon(self._complete, transaction)
+
+    def unused(self, transaction: Transaction) -> None:
+        """See `gateway.transactions.served.Home`."""
+        if self.transactions.get(transaction.transactional_id) is transaction:
+            del self.transactions[transaction.transactional_id]
+        transaction.unload()
+
+    async def _complete(self, one: Transaction) -> None:
+        """Have the markers written, and say in the log that the transaction is complete."""
+        ending = one.ending
+        assert ending is not None, "its end is decided"
+        with one.scope:
+            if not await self.markers.write(ending):
+                return
+            while one.ending is ending:
+                await self._try_to_complete(one)
+
+    async def _try_to_complete(self, one: Transaction) -> None:
+        write = one.machine.complete(self._now_ms())
+        try:
+            if write is not None:
+                await self.answer(self._enter(one, write))
+                return
+        except KafkaError as error:
+            self._limit.warning(
+                "transactional id %s: that its transaction is complete cannot be written yet: %s",
+                printable(one.transactional_id),
+                error,
+            )
+        await trio.sleep(LAST_PAUSE_SECONDS)

@@ -1,0 +1,69 @@
+"""How much memory transactional ids may take.
+
+Bounded is what clients send in InitProducerId and AddPartitionsToTxn. What is loaded from the log is taken in
+any case, and so is every end of a transaction. An id counts as its client's: who made it, or was the first to
+come after it was loaded. One client may hold half of what others leave (`gateway.common.shares`), so that
+nobody shuts others out.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from gateway.common.log_limit import LogLimit
+from gateway.common.printable import printable
+from gateway.common.shares import Shares
+from gateway.transactions.metadata import TransactionMetadata
+from wireproto.kafka.errors import ErrorCode, KafkaError
+
+MAX_TRANSACTIONS_BYTES: Final = 128 * 1024 * 1024
+"""Memory of all transactional ids, with the partitions of their transactions: 80,000 ids without any, half of
+it for those of one client. Beyond it a new id, or a further partition, is COORDINATOR_NOT_AVAILABLE: clients
+ask again until their timeout, and ids that nobody uses are forgotten. Kafka has no such limit."""
+
+ID_BYTES: Final = 1_500
+"""Memory of an id without partitions, about, beside four bytes for each character of its name."""
+
+PARTITION_BYTES: Final = 200
+"""Memory of a partition of a transaction, about, beside its topic's name."""
+
+logger = logging.getLogger(__name__)
+
+
+def size_of(transactional_id: str, metadata: TransactionMetadata | None) -> int:
+    """Memory of an id, about."""
+    size = ID_BYTES + 4 * len(transactional_id)
+    if metadata is None:
+        return size
+    return size + sum(PARTITION_BYTES + len(topic) for topic, _ in metadata.partitions)
+
+
+class Room:
+    """What all transactional ids hold, and who gets nothing more."""
+
+    def __init__(self) -> None:
+        self.held = Shares(MAX_TRANSACTIONS_BYTES)
+        self.refused = 0
+        """Requests that found no room."""
+        self._limit = LogLimit(logger)
+
+    def check(self, transactional_id: str, client: str, growth: int) -> None:
+        """Whether an id of this client may hold so much more. Raises KafkaError: COORDINATOR_NOT_AVAILABLE,
+        which clients try again.
+        """
+        held = self.held
+        if held.has_room(client, growth):
+            return
+        self.refused += 1
+        said = (
+            f"those of client {client or 'unknown'} hold {held.held(client)} bytes, {held.share(client)} may"
+            f" be; those of all clients {held.used} of {held.total}"
+        )
+        self._limit.warning(
+            "transactional id %s gets nothing more: %s; let producers use their ids again, each has one that "
+            "stays the same over restarts",
+            printable(transactional_id),
+            said,
+        )
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, said)

@@ -1,0 +1,147 @@
+"""One transactional id as it is served: its machine, and what is on its way to the log for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import trio
+
+from gateway.common.clients import NOBODY
+from gateway.common.marker import Marker
+from gateway.transactions.markers import Ending
+from gateway.transactions.metadata import TopicPartition, TransactionMetadata, TransactionState
+from gateway.transactions.room import Room, size_of
+
+if TYPE_CHECKING:
+    from gateway.log.partition import Partition
+    from gateway.transactions.machine import TransactionMachine
+
+
+class Home(Protocol):
+    """What an id needs of its coordinator."""
+
+    room: Room
+
+    def prepared(self, transaction: Transaction) -> None:
+        """Its end is decided, durably: its markers are to be written."""
+
+    def unused(self, transaction: Transaction) -> None:
+        """Nothing is known of it any more, or never was."""
+
+
+class Transaction:
+    """A transactional id. It is told what becomes of its writes (`gateway.journal.group_commit.Effect`)."""
+
+    __slots__ = (
+        "_charged",
+        "_gone",
+        "_home",
+        "client",
+        "coordinator_epoch",
+        "ending",
+        "machine",
+        "number",
+        "partition",
+        "scope",
+        "transactional_id",
+    )
+
+    def __init__(
+        self,
+        home: Home,
+        transactional_id: str,
+        partition: Partition,
+        machine: TransactionMachine,
+        coordinator_epoch: int,
+        client: str = NOBODY,
+        number: int = 0,
+    ) -> None:
+        """`partition` keeps it. `coordinator_epoch`: that one's leader epoch when it was loaded. `number` of
+        the transaction that it has, if that is known from the log.
+        """
+        self.transactional_id = transactional_id
+        self.partition = partition
+        self.machine = machine
+        self.coordinator_epoch = coordinator_epoch
+        self.client = client
+        self.number = number
+        """Of the transaction that ends: larger for each later one. It is not above the offset of the record
+        that decides its end, plus 1; so who loads that gives it this number, or a larger one."""
+        self.ending: Ending | None = None
+        """While its markers are written."""
+        self.scope = trio.CancelScope()
+        """Of the task that ends its transaction."""
+        self._home = home
+        self._gone = False
+        self._charged = 0
+        self._charge()
+
+    @property
+    def partitions_left(self) -> frozenset[TopicPartition]:
+        """Those of its transaction, and once that ends, those without a marker."""
+        if self.ending is not None:
+            return frozenset(self.ending.left)
+        return frozenset() if self.machine.metadata is None else self.machine.metadata.partitions
+
+    def belongs_to(self, client: str) -> None:
+        """It is this client's from now on, if it is nobody's."""
+        if self.client == NOBODY != client:
+            self._home.room.held.move(NOBODY, client, self._charged)
+            self.client = client
+
+    def unload(self) -> None:
+        """It is served no more."""
+        self._gone = True
+        self.scope.cancel()
+        self._home.room.held.charge(self.client, -self._charged)
+        self._charged = 0
+
+    # what becomes of a write -------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """What the machine decided is on its way."""
+        metadata = None if self.machine.pending is None else self.machine.pending.metadata
+        if metadata is not None and metadata.is_prepared:
+            self.number = self.partition.next_offset + 1
+        self._charge()
+
+    def settled(self, durable: bool) -> None:
+        """It is durable, or it never will be; or nobody knows, and then the id is loaded anew."""
+        if self._gone:
+            return
+        if durable:
+            self.machine.durable()
+        else:
+            self.machine.failed()
+        metadata = self.machine.metadata
+        if metadata is None:
+            self._home.unused(self)
+            return
+        self._charge()
+        if not metadata.is_prepared:
+            self.ending = None
+        elif durable:
+            self.begin_to_end(metadata)
+
+    def begin_to_end(self, metadata: TransactionMetadata) -> None:
+        """Have the markers of its transaction written, whose end is durable."""
+        marker = Marker(
+            metadata.producer_id,
+            metadata.producer_epoch,
+            self.coordinator_epoch,
+            metadata.state is TransactionState.PREPARE_COMMIT,
+            self.number,
+            metadata.client_version,
+        )
+        self.scope = trio.CancelScope()
+        self.ending = Ending(self.transactional_id, marker, metadata.partitions)
+        self._home.prepared(self)
+
+    def _charge(self) -> None:
+        """Have its memory counted: that of what is there, or is about to be."""
+        machine = self.machine
+        size = size_of(self.transactional_id, machine.metadata)
+        if machine.pending is not None and machine.pending.metadata is not None:
+            size = max(size, size_of(self.transactional_id, machine.pending.metadata))
+        self._home.room.held.charge(self.client, size - self._charged)
+        self._charged = size
