@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from tests.differential.allowed import ALLOWED, Allowed
 from tests.differential.case import Case, runs
 from tests.differential.normalise import normalise
+from tests.differential.not_yet import NOT_YET, NotYet, not_yet
 from tests.differential.runner import Pair, record, run
 from tests.differential.servers import kafka_bootstrap, our_bootstrap
 from tests.differential.side import Server
@@ -25,6 +26,7 @@ def arguments() -> argparse.Namespace:
         "--kafka", metavar="HOST:PORT", help="a running Apache Kafka 4.3.1 (default: start one)"
     )
     parser.add_argument("--ours", metavar="HOST:PORT", help="a running server of ours (default: start one)")
+    parser.add_argument("--long", action="store_true", help="the cases that take seconds each, too")
     parser.add_argument("--list", action="store_true", help="name the cases and stop")
     parser.add_argument(
         "--show", action="store_true", help="print what Apache Kafka answers, and compare nothing"
@@ -53,14 +55,64 @@ def show(server: Server, chosen: list[tuple[Case, int]]) -> int:
     return 0
 
 
+class Tally:
+    """What the runs came to so far; each difference is printed as it is found."""
+
+    def __init__(self, *, show_allowed: bool) -> None:
+        self._show_allowed = show_allowed
+        self._used: Counter[Allowed] = Counter()
+        self._awaited: Counter[NotYet] = Counter()
+        self._runs = self._exchanges = 0
+        self.failed = 0
+
+    def take(self, pair: Pair, case: Case, version: int) -> None:
+        """Runs one case, and counts it."""
+        self._runs += 1
+        waits = not_yet(case)
+        try:
+            outcome = run(pair, case, version)
+        except Exception as error:  # noqa: BLE001 - one broken case must not hide the others
+            word = "NOT YET" if waits else "BROKEN"
+            print(f"{word} {case.name}-v{version}: {type(error).__name__}: {error}")
+            self._count(differs=True, waits=waits)
+            return
+        self._exchanges += outcome.exchanges
+        self._used.update(reason for _, reason in outcome.allowed)
+        for difference in outcome.found:
+            print(f"{'not yet: ' if waits else ''}{difference}")
+        for difference, reason in outcome.allowed if self._show_allowed else ():
+            print(f"allowed: {difference}\n         because: {reason.reason}")
+        self._count(differs=bool(outcome.found), waits=waits)
+
+    def _count(self, *, differs: bool, waits: NotYet | None) -> None:
+        if waits:
+            self._awaited[waits] += differs
+        else:
+            self.failed += differs
+
+    def conclude(self, *, whole: bool) -> None:
+        """Prints the sums; after a whole run also which entries of the two lists nothing needs."""
+        print(f"{self._runs} runs, {self._exchanges} answers compared, {self.failed} runs differ")
+        for entry, count in self._awaited.items():
+            print(f"not yet: {count} runs of {entry.where} differ ({entry.reason})")
+        if not whole:
+            return
+        for entry in NOT_YET:
+            if not self._awaited[entry]:
+                print(f"nothing waits any more for: {entry.where} ({entry.reason})")
+        for known in ALLOWED:
+            if not self._used[known]:
+                print(f"never needed: {known.where} ({known.reason})")
+
+
 def main() -> int:
     args = arguments()
-    chosen = list(runs(args.only))
+    chosen = [(case, version) for case, version in runs(args.only) if args.long or not case.long]
     if args.list:
-        print(*(f"{case.name}-v{version}" for case, version in chosen), sep="\n")
+        for case, version in chosen:
+            print(f"{case.name}-v{version}{' (not yet)' if not_yet(case) else ''}")
         return 0
-    used: Counter[Allowed] = Counter()
-    failed = exchanges = 0
+    tally = Tally(show_allowed=args.allowed)
     with ExitStack() as stack:
         kafka = args.kafka or stack.enter_context(kafka_bootstrap())
         if args.show:
@@ -68,24 +120,9 @@ def main() -> int:
         ours = args.ours or stack.enter_context(our_bootstrap())
         pair = Pair.reach(kafka, ours, unique_run())
         for case, version in chosen:
-            try:
-                outcome = run(pair, case, version)
-            except Exception as error:  # noqa: BLE001 - one broken case must not hide the others
-                failed += 1
-                print(f"BROKEN {case.name}-v{version}: {type(error).__name__}: {error}")
-                continue
-            exchanges += outcome.exchanges
-            failed += bool(outcome.found)
-            used.update(reason for _, reason in outcome.allowed)
-            for difference in outcome.found:
-                print(difference)
-            for difference, reason in outcome.allowed if args.allowed else ():
-                print(f"allowed: {difference}\n         because: {reason.reason}")
-    print(f"{len(chosen)} runs, {exchanges} answers compared, {failed} runs differ")
-    for entry in ALLOWED if not args.only else ():
-        if not used[entry]:
-            print(f"never needed: {entry.where} ({entry.reason})")
-    return 1 if failed else 0
+            tally.take(pair, case, version)
+    tally.conclude(whole=not args.only)
+    return 1 if tally.failed else 0
 
 
 if __name__ == "__main__":

@@ -46,6 +46,8 @@ REGISTERED: dict[int, range] = {
     24: range(6),  # AddPartitionsToTxn
     25: range(5),  # AddOffsetsToTxn
     26: range(6),  # EndTxn
+    27: range(1, 3),  # WriteTxnMarkers
+    28: range(6),  # TxnOffsetCommit
     29: range(1, 4),  # DescribeAcls
     30: range(1, 4),  # CreateAcls
     31: range(1, 4),  # DeleteAcls
@@ -82,6 +84,8 @@ class Case:
     api_key: int
     versions: tuple[int, ...]
     script: Script
+    long: bool = False
+    """It takes seconds, as what it looks at is tens of thousands of requests away."""
 
     @property
     def group(self) -> str:
@@ -91,7 +95,9 @@ class Case:
 _cases: dict[str, Case] = {}
 
 
-def case(request: Any, versions: Iterable[int] | None = None) -> Callable[[Script], Script]:
+def case(
+    request: Any, versions: Iterable[int] | None = None, *, long: bool = False
+) -> Callable[[Script], Script]:
     """Registers a script for an API (kafka-python's request class) and its versions, default: all."""
 
     def register(script: Script) -> Script:
@@ -99,7 +105,8 @@ def case(request: Any, versions: Iterable[int] | None = None) -> Callable[[Scrip
         if name in _cases:
             raise ValueError(f"two cases are called {name}")
         key = int(request.API_KEY)
-        _cases[name] = Case(name, key, tuple(REGISTERED[key] if versions is None else versions), script)
+        served = REGISTERED[key] if versions is None else versions
+        _cases[name] = Case(name, key, tuple(served), script, long)
         return script
 
     return register

@@ -1,8 +1,8 @@
 """Turns a decoded answer into plain values in which what must differ between two servers is the same.
 
 What is rewritten, and nothing else: the server's own node id, address and cluster id; topic ids; producer
-ids and member ids that the server chose; wall-clock times; the order of lists whose order means nothing.
-Record batches are read apart.
+ids and member ids that the server chose; wall-clock times; the order of lists whose order means nothing;
+which partition of the groups' log is a group's. Record batches are read apart.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 import hashlib
 import time
 import uuid
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
-from tests.differential.batches import LOG_APPEND_TIME, Batch, whole_batches
+from tests.differential.batches import CONTROL, LOG_APPEND_TIME, Batch, whole_batches
 from tests.differential.side import Exchange, Server
 
 CLOCK_TOLERANCE_MS = 3_600_000
@@ -20,13 +22,21 @@ NODE_FIELDS = {"node_id", "broker_id", "leader_id", "controller_id"}
 NODE_LISTS = {"replica_nodes", "isr_nodes", "offline_replicas", "eligible_leader_replicas"}
 # A version number of the server's own metadata, larger with every change it makes.
 COUNTERS = {"finalized_features_epoch"}
-TIME_FIELDS = {"log_append_time_ms", "timestamp", "last_fetch_timestamp", "last_caught_up_timestamp"}
+TIME_FIELDS = {
+    "log_append_time_ms",
+    "timestamp",
+    "last_timestamp",
+    "last_fetch_timestamp",
+    "last_caught_up_timestamp",
+    "transaction_start_time_ms",
+}
 # Lists of structures are sorted by the first of these that they have; synonyms keep their precedence.
 SORT_KEYS = (
     "name",
     "group_id",
     "group_instance_id",
     "member_id",
+    "transactional_id",
     "topic",
     "topic_name",
     "topic_id",
@@ -37,7 +47,11 @@ SORT_KEYS = (
     "key",
 )
 SORT_NUMBERS = ("partition_index", "index", "partition")
-ORDERED_LISTS = {"synonyms", "record_errors"}
+ORDERED_LISTS = {"synonyms", "record_errors", "aborted_transactions"}
+# Lists of plain values that Kafka keeps in sets.
+UNORDERED_LISTS = {"partitions", "unknown_state_filters"}
+# Which of its partitions a group's offsets lie in depends on how many there are.
+GROUPS_LOG = "__consumer_offsets"
 
 
 def normalise(exchange: Exchange, server: Server) -> Any:
@@ -69,18 +83,21 @@ class _Normaliser:
         out = {name: self.value(name, item, f"{path}.{name}") for name, item in value.items()}
         if value.get("host") == self._host and value.get("port") == self._port:
             out["host"], out["port"] = "own host", "own port"
+        if value.get("topic") == GROUPS_LOG and all(isinstance(one, int) for one in value["partitions"]):
+            out["partitions"] = f"{len(value['partitions'])} of them"
         return out
 
     def value(self, name: str, item: Any, path: str) -> Any:
         if isinstance(item, dict):
             return self.struct(item, path)
         if name == "records":
-            return [batch_facts(one) for one in whole_batches(item)]
+            return [batch_facts(one, self._server.producer_ids) for one in whole_batches(item)]
         if isinstance(item, list) and item and isinstance(item[0], dict):
             found = [self.struct(one, path) for one in item]
             return found if name in ORDERED_LISTS else sorted(found, key=_sort_key)
         if isinstance(item, list):
-            return [self._scalar(name, one) for one in item]
+            plain = [self._scalar(name, one) for one in item]
+            return sorted(plain) if name in UNORDERED_LISTS else plain
         return self._scalar(name, item)
 
     def _scalar(self, name: str, item: Any) -> Any:
@@ -96,6 +113,8 @@ class _Normaliser:
         if isinstance(item, uuid.UUID):
             known = self._names.get(item)
             return f"id of {known}" if known else self._stranger("topic id", item)
+        if name == "producer_id" and item in own.producer_ids:
+            return f"producer {own.producer_ids[item]}"
         if name == "producer_id" and item >= 0:
             return self._stranger("producer id", item)
         if name == "session_id" and item:
@@ -120,12 +139,25 @@ def is_now(milliseconds: Any) -> bool:
     return isinstance(milliseconds, int) and abs(milliseconds - time.time() * 1000) < CLOCK_TOLERANCE_MS
 
 
-def batch_facts(stored: Batch) -> dict[str, Any]:
-    """A batch's header fields, and its records as a hash of the bytes that travelled."""
+def batch_facts(stored: Batch, producer_ids: Mapping[int, int] = MappingProxyType({})) -> dict[str, Any]:
+    """A batch's header fields, and its records as a hash of the bytes that travelled, a control batch's as
+    these bytes. `producer_ids`: the numbers of the ids that the server chose.
+    """
     facts = {name: item for name, item in vars(stored).items() if name != "raw"}
+    changed: dict[str, Any] = {name: "now" for name in _times(stored.attributes) if is_now(facts[name])}
+    if stored.producer_id in producer_ids:
+        changed["producer_id"] = f"producer {producer_ids[stored.producer_id]}"
     if not stored.crc_is_right:
-        facts["crc"] = f"WRONG: {stored.crc}"
-    elif stored.attributes & LOG_APPEND_TIME and is_now(stored.max_timestamp):
-        facts["crc"], facts["max_timestamp"] = "right", "now"
-    facts["payload"] = hashlib.sha256(stored.payload).hexdigest()[:16]
-    return facts
+        changed["crc"] = f"WRONG: {stored.crc}"
+    elif changed:
+        changed["crc"] = "right"
+    payload = stored.payload
+    content = payload.hex() if stored.attributes & CONTROL else hashlib.sha256(payload).hexdigest()[:16]
+    return facts | changed | {"payload": content}
+
+
+def _times(attributes: int) -> tuple[str, ...]:
+    """The header's times that are the server's own."""
+    if attributes & CONTROL:
+        return "base_timestamp", "max_timestamp"
+    return ("max_timestamp",) if attributes & LOG_APPEND_TIME else ()

@@ -59,6 +59,8 @@ def run(pair: Pair, case: Case, version: int) -> Outcome:
     assert len(set(labels)) == len(labels), f"{case.name}: labels are not unique: {labels}"
     for left, right in zip(kafka, ours, strict=True):
         same = sent(left, pair.kafka) == sent(right, pair.ours)
+        if found and not same:
+            break  # The answers before it differ, and the case asked on with what they said.
         assert same, f"{case.name} {left.label}: the two requests differ"
         here, there = normalise(left, pair.kafka), normalise(right, pair.ours)
         for path, a, b in differences(here, there, left.label):

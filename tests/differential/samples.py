@@ -39,7 +39,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequ
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
-from tests.differential import groups, offsets, transactional
+from tests.differential import groups, offsets, transactions
 from tests.differential.batches import batch_of
 from tests.differential.requests import fetch, fetch_partition, produce
 from tests.differential.side import Side
@@ -173,6 +173,12 @@ def _producers(_: Side, version: int) -> Any:
     return DescribeProducersRequest(version=version, topics=[topic])
 
 
+def _partitions_of_a_transaction(_: Side, version: int) -> Any:
+    if version >= transactions.ADD_SEVERAL:
+        return transactions.add_as_broker((NOBODY, 1, 0, {TOPIC: [0]}), version=version)
+    return transactions.add_partitions(NOBODY, 1, 0, {TOPIC: [0]}, version=version)
+
+
 def _pages(_: Side, version: int) -> Any:
     of = DescribeTopicPartitionsRequest
     return of(version=version, topics=[of.TopicRequest(name=TOPIC)], response_partition_limit=10)
@@ -204,9 +210,13 @@ _SAMPLES: dict[int, Callable[[Side, int], Any]] = {
         version=version, transactional_id=None, transaction_timeout_ms=1
     ),
     23: _epochs,
-    24: lambda _, version: transactional.add_partitions(NOBODY, 1, 0, {TOPIC: [0]}, version=version),
-    25: lambda _, version: transactional.add_offsets(NOBODY, 1, 0, GROUP, version=version),
-    26: lambda _, version: transactional.end(NOBODY, 1, 0, version=version),
+    24: _partitions_of_a_transaction,
+    25: lambda _, version: transactions.add_offsets(NOBODY, 1, 0, GROUP, version=version),
+    26: lambda _, version: transactions.end(NOBODY, 1, 0, True, version=version),
+    27: lambda _, version: transactions.write_markers(
+        transactions.marker(1, 0, True, {TOPIC: [0]}), version=version
+    ),
+    28: lambda _, version: transactions.commit_offsets(NOBODY, 1, 0, GROUP, {TOPIC: {0: 1}}, version=version),
     29: _acls,
     30: _new_acls,
     31: _acls_deleted,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import time
 import uuid
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka.protocol.admin import CreateTopicsRequest, DescribeClusterRequest
+from kafka.protocol.admin import CreateTopicsRequest, DescribeClusterRequest, DescribeTransactionsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
-from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 
 from tests.differential.wire import MESSAGES, Connection, UndecodableError, decode, encode, frame, header
@@ -18,8 +19,13 @@ from tests.differential.wire import MESSAGES, Connection, UndecodableError, deco
 SETTLE_SECONDS = 20.0
 ANSWER_SECONDS = 15.0
 NO_ERROR = 0
-# The kinds of coordinator (0 groups, 1 transactions) to have ready. Ours has no transactions yet.
-COORDINATORS = {"kafka": (0, 1), "ours": (0,)}
+OF_GROUPS, OF_TRANSACTIONS = 0, 1  # kinds of coordinator
+END_TXN = 26
+NOT_READY = {14, 15, 16}  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+# That many names fall into each of the 50 partitions of __transaction_state.
+NAMES_FOR_ALL_PARTITIONS = 1_000
+# Where the two sides' bytes are compared, this and the next numbers stand for ids that the servers chose.
+FIRST_STAND_IN = 1 << 56
 
 
 @dataclass
@@ -33,6 +39,7 @@ class Server:
     cluster_id: str = ""
     topic_ids: dict[str, uuid.UUID] = field(default_factory=dict)
     member_ids: list[str] = field(default_factory=list)
+    producer_ids: dict[int, int] = field(default_factory=dict)
     filled: set[tuple[str, int]] = field(default_factory=set)
 
     @classmethod
@@ -42,8 +49,11 @@ class Server:
             answer = connection.ask(DescribeClusterRequest(version=0))
             server.cluster_id = answer.cluster_id
             server.node_id = answer.brokers[0].broker_id
-            for key_type in COORDINATORS[name]:
-                await_coordinator(connection, key_type)
+            await_coordinator(connection, OF_GROUPS)
+            offered = connection.ask(ApiVersionsRequest(version=0)).api_keys
+            if END_TXN in {api.api_key for api in offered}:
+                await_coordinator(connection, OF_TRANSACTIONS)
+                await_transactions(connection)
         return server
 
 
@@ -57,6 +67,28 @@ def await_coordinator(connection: Connection, key_type: int) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"no coordinator of type {key_type}")
         time.sleep(0.05)
+
+
+def await_transactions(connection: Connection) -> None:
+    """Each partition of the transactions' log has a leader of its own, which reads it before it answers."""
+    names = [f"warm-up-{n}" for n in range(NAMES_FOR_ALL_PARTITIONS)]
+    request = DescribeTransactionsRequest(version=0, transactional_ids=names)
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while NOT_READY & {state.error_code for state in connection.ask(request).transaction_states}:
+        if time.monotonic() > deadline:
+            raise TimeoutError("the coordinators of transactions are not ready")
+        time.sleep(0.05)
+    await_producer_ids(connection)
+
+
+def await_producer_ids(connection: Connection) -> None:
+    """Waits until producers get ids: Kafka fetches its first block of them when one is asked for."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    request = InitProducerIdRequest(version=0, transactional_id=None, transaction_timeout_ms=60_000)
+    while connection.ask(request).error_code != NO_ERROR:
+        if time.monotonic() > deadline:
+            raise TimeoutError("no producer ids are given")
+        time.sleep(0.01)
 
 
 @dataclass(frozen=True)
@@ -95,6 +127,18 @@ class Side:
         self.exchanges.append(Exchange(label, request.API_KEY, request.API_VERSION, b"own id", answer))
         return answer
 
+    def ask_with_ids(self, build: Callable[[Sequence[int]], Any], ids: Sequence[int], label: str = "") -> Any:
+        """As `ask`, for a request with producer ids that the server chose. It is built twice: what the two
+        sides' bytes are compared by has other numbers in their place.
+        """
+        request = build(ids)
+        compared = encode(build([FIRST_STAND_IN + n for n in range(len(ids))]))
+        self.connection.socket.settimeout(ANSWER_SECONDS)
+        answer = self._exchange(request.API_KEY, request.API_VERSION, encode(request))
+        name = label or f"#{len(self.exchanges)}"
+        self.exchanges.append(Exchange(name, request.API_KEY, request.API_VERSION, compared, answer))
+        return answer
+
     def ask_body(self, api_key: int, version: int, body: bytes, label: str = "") -> Any:
         """As `ask`, with any body behind a good header."""
         return self.ask_bytes(api_key, version, frame(header(api_key, version) + body), label)
@@ -125,6 +169,11 @@ class Side:
         if member_id and member_id not in self.server.member_ids:
             self.server.member_ids.append(member_id)
         return member_id
+
+    def chosen_producer(self, producer_id: int) -> int:
+        """As `chosen`, for a producer id: whoever has it is known by its number from here on."""
+        self.server.producer_ids.setdefault(producer_id, len(self.server.producer_ids))
+        return producer_id
 
     def _exchange(self, api_key: int, version: int, data: bytes) -> Any:
         connection = self.connection
@@ -258,12 +307,7 @@ class Side:
 
     def settle_producer_ids(self) -> None:
         """Waits until producers get ids: Kafka fetches its first block of them when one is asked for."""
-        deadline = time.monotonic() + SETTLE_SECONDS
-        request = InitProducerIdRequest(version=0, transactional_id=None, transaction_timeout_ms=60_000)
-        while self._quietly(request).error_code != NO_ERROR:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{self.server.name} gives no producer ids")
-            time.sleep(0.01)
+        await_producer_ids(self.connection)
 
     def id_of(self, name: str) -> uuid.UUID:
         """A topic's id on this server; for a name unknown here, an id that no topic has."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import uuid
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +16,8 @@ from tests.differential.batches import HEADER_BYTES, Record, batch, records_of, 
 from tests.differential.case import REGISTERED, all_cases
 from tests.differential.compare import ABSENT, Difference, differences
 from tests.differential.normalise import normalise
-from tests.differential.side import Exchange, Server
+from tests.differential.side import Exchange, Server, Side
+from tests.differential.transactions import end
 from tests.differential.wire import MESSAGES, UndecodableError, decode
 
 
@@ -125,6 +128,77 @@ def test_every_part_of_a_batch_counts(other: bytes, field: str) -> None:
 def test_a_batch_cut_short_at_the_end_does_not_count() -> None:
     one = batch([Record(b"a")])
     assert fetched(one + one[:-1]) == fetched(one) == fetched(one + one[:30])
+
+
+def fetched_from(chosen: dict[int, int], records: bytes, aborted: list[int]) -> Any:
+    """What a server answers that has chosen these producer ids (and how manieth each is)."""
+    of = FetchResponse.FetchableTopicResponse
+    part = of.PartitionData(
+        partition_index=0,
+        error_code=0,
+        high_watermark=1,
+        last_stable_offset=1,
+        aborted_transactions=[
+            of.PartitionData.AbortedTransaction(producer_id=one, first_offset=0) for one in aborted
+        ],
+        records=records,
+    )
+    answer = FetchResponse(version=4, responses=[of(topic="t", partitions=[part])])
+    which = server(1, 9092, {})
+    which.producer_ids = chosen
+    return normalise(Exchange("x", 1, 4, b"", answer), which)
+
+
+def of_producer(producer_id: int, **fields: int) -> bytes:
+    fields |= {"producer_id": producer_id, "producer_epoch": 0}
+    return batch([Record(b"a")], codec="none", payload=None, **fields)
+
+
+def test_producer_ids_that_a_server_chose_are_told_by_their_number() -> None:
+    left = fetched_from({4: 0, 9: 1}, of_producer(4) + of_producer(9), [9, 4])
+    same = fetched_from({70: 0, 60: 1}, of_producer(70) + of_producer(60), [60, 70])
+    assert list(differences(left, same)) == []
+    for other in (
+        fetched_from({70: 0, 60: 1}, of_producer(60) + of_producer(70), [60, 70]),
+        fetched_from({70: 0, 60: 1}, of_producer(70) + of_producer(60), [70, 60]),
+        fetched_from({70: 0, 60: 1}, of_producer(70) + of_producer(61), [60, 70]),
+        fetched_from({70: 0, 60: 1}, of_producer(70) + of_producer(60, crc=1), [60, 70]),
+    ):
+        assert list(differences(left, other)) != []
+
+
+def test_a_markers_time_is_the_servers_and_its_bytes_are_compared() -> None:
+    now = time.time_ns() // 1_000_000
+
+    def marker_at(timestamp: int, value: bytes = b"end", attributes: int = 0x30) -> Any:
+        data = batch([Record(value, timestamp=timestamp)], attributes=attributes, producer_id=4)
+        return fetched_from({4: 0}, data, [])
+
+    assert marker_at(now) == marker_at(now - 5_000)
+    assert marker_at(now) != marker_at(now, b"END")
+    assert marker_at(now) != marker_at(1_700_000_000_000)
+    assert marker_at(now, attributes=0x10) != marker_at(now - 5_000, attributes=0x10)
+
+
+def test_requests_with_ids_that_a_server_chose_are_compared_by_stand_ins() -> None:
+    asked = []
+
+    class Silent(Side):
+        def _exchange(self, _api_key: int, _version: int, data: bytes) -> Any:
+            asked.append(data)
+            return "silent"
+
+        @property
+        def connection(self) -> Any:
+            return SimpleNamespace(socket=SimpleNamespace(settimeout=lambda _: None))
+
+    sides = [Silent(server(1, 9092, {}), "x.y", 0) for _ in range(3)]
+    sides[0].ask_with_ids(lambda ids: end("t", ids[0], 0, True, version=3), [4], "end")
+    sides[1].ask_with_ids(lambda ids: end("t", ids[0], 0, True, version=3), [70], "end")
+    sides[2].ask_with_ids(lambda ids: end("t", ids[0], 1, True, version=3), [70], "end")
+    compared = [side.exchanges[0].sent for side in sides]
+    assert compared[0] == compared[1] != compared[2]
+    assert len({*asked}) == 3
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
