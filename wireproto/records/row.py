@@ -9,6 +9,7 @@ A control batch has no sequence: where it ends a transaction, its row keeps the 
 place of one, and how it ended in two bits of the attributes that batches do not use.
 """
 
+from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -29,6 +30,8 @@ MAX_SIZE_BYTES: Final = (1 << 31) - 1
 
 ROW_BYTES: Final = _ROW.size
 """Bytes of a packed row."""
+_ATTRIBUTES: Final = ROW_BYTES - 6
+"""Where the attributes stand in it."""
 
 
 class Row(NamedTuple):
@@ -76,6 +79,16 @@ class Row(NamedTuple):
         if len(data) != ROW_BYTES:
             raise corrupt(f"{len(data)} bytes are no row of {ROW_BYTES}")
         return cls._make(_ROW.unpack(data))
+
+
+def unmarked(rows: bytes) -> Iterator[int]:
+    """The places, from 0 on, of packed rows that are of control batches and say nothing of a marker."""
+    low, high = rows[_ATTRIBUTES + 1 :: ROW_BYTES], rows[_ATTRIBUTES::ROW_BYTES]
+    if not int.from_bytes(low) & int.from_bytes(bytes((CONTROL_FLAG,)) * len(low)):
+        return  # as nearly always, and for thousands of rows at once
+    for place, flags in enumerate(low):
+        if flags & CONTROL_FLAG and not high[place] << 8 & _ENDED:
+            yield place
 
 
 def row_of(content: Buffer, previous_running_max: int) -> Row:

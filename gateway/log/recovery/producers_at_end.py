@@ -10,7 +10,7 @@ transaction that drops the last one: records that are gone must not be appended 
 import base64
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import trio
@@ -20,7 +20,8 @@ from gateway.log.idempotence.snapshot import InvalidSnapshot
 from gateway.log.idempotence.state import ProducerState
 from gateway.log.transactions.aborted import AbortedTransactions
 from gateway.log.transactions.aborted_replay import AbortedReplay
-from wireproto.records.row import ROW_BYTES, Row
+from wireproto.records.errors import InvalidBatch
+from wireproto.records.row import ROW_BYTES, Row, row_of, unmarked
 
 if TYPE_CHECKING:
     from gateway.log.context import LogContext
@@ -93,13 +94,37 @@ async def _replay(
     take(base64.b64decode(json.loads(beginning.announcement.details)["producers"]))
     if segment.is_compacted:
         return
-    apply(beginning.rows)
+    subject = beginning.announcement.subject
+    apply(await _with_markers(context, segment, members, subject, beginning.rows, 0))
     applied = len(beginning.rows) // ROW_BYTES
     if applied <= last:
         async with limit or contextlib.nullcontext():
             for first in range(applied, last + 1, ROWS_AT_ONCE):
                 end = min(last, first + ROWS_AT_ONCE - 1)
-                apply(await context.reader.rows(members, segment.address, first, end))
+                rows = await context.reader.rows(members, segment.address, first, end)
+                apply(await _with_markers(context, segment, members, subject, rows, first))
+
+
+async def _with_markers(
+    context: "LogContext", segment: "Segment", members: Sequence[str], subject: str, rows: bytes, first: int
+) -> bytes:
+    """These rows, the first of them of the sequence `first`. A store of a release from before transactions
+    has made those of control batches without what the marker says: that is read from the batches. Raises
+    NotServed, ValueError.
+    """
+    places = list(unmarked(rows))
+    if not places:
+        return rows
+    made = bytearray(rows)
+    for place in places:
+        sequence = first + place
+        (content,) = await context.reader.read(members, segment.address, subject, sequence, 1, 1)
+        try:
+            row = row_of(content, -1)
+        except InvalidBatch as error:
+            raise ValueError(f"batch {sequence} of segment {segment.address}: {error}") from None
+        made[place * ROW_BYTES : (place + 1) * ROW_BYTES] = row.pack()
+    return bytes(made)
 
 
 def producers_of_empty_log(context: "LogContext", topic_id: bytes, index: int) -> ProducerState:
