@@ -38,7 +38,10 @@ def commits_answered_before_durable() -> None:
         table: OffsetTable,
         offsets: Mapping[Any, Any],
         partition: int | None = None,
+        **of_a_transaction: Any,
     ) -> Pending:
+        if of_a_transaction:
+            return begin(self, group_id, table, offsets, partition, **of_a_transaction)
         table.start(offsets)
         table.commit(offsets)
 

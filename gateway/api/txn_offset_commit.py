@@ -131,9 +131,7 @@ class _Commit:
     async def _verify(self) -> None:
         """Raises KafkaError: the transaction is not open, or has not the group's partition."""
         body = self._body
-        await self._request.work.before(
-            HASHED_CHARACTER * (len(body.group_id) + len(body.transactional_id))
-        )
+        await self._request.work.before(HASHED_CHARACTER * (len(body.group_id) + len(body.transactional_id)))
         place = await self._broker.groups.place_of(body.group_id)
         adds = self._version >= ADDS_SINCE_VERSION
         who = Producing(body.transactional_id, body.producer_id, body.producer_epoch, adds)

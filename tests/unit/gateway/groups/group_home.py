@@ -132,7 +132,13 @@ class Home:
         self.coordinator.moved([partition] if here else [], [] if here else [partition])
 
     async def _create_topic(
-        self, name: str, partitions: int, configs: dict[str, str], copies: int, *, feature: str  # noqa: ARG002
+        self,
+        name: str,
+        partitions: int,
+        configs: dict[str, str],
+        copies: int,
+        *,
+        feature: str,  # noqa: ARG002
     ) -> Any:
         assert (name, partitions, copies) == (OFFSETS_TOPIC, 50, 1)
         assert configs["cleanup.policy"] == "compact"

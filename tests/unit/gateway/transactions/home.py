@@ -204,7 +204,13 @@ class Home:
         await wait_all_tasks_blocked()
 
     async def _create_topic(
-        self, name: str, partitions: int, configs: dict[str, str], copies: int, *, feature: str  # noqa: ARG002
+        self,
+        name: str,
+        partitions: int,
+        configs: dict[str, str],
+        copies: int,
+        *,
+        feature: str,  # noqa: ARG002
     ) -> Any:
         assert (name, partitions, copies) == (TRANSACTION_TOPIC, 50, 1)
         assert configs == {
