@@ -6,8 +6,8 @@ Behaviour
   ApiVersions entry at least; clients then come back with a version that is in it).
 
   Features (KIP-584): those that this gateway can, and their levels in the cluster. Of Kafka's own
-  `metadata.version`, and `transaction.version` at 1: at 2, and by `group.version` and others, clients would
-  change to protocols that are not here. The epoch goes up by one with each change of levels.
+  `metadata.version` and `transaction.version`: by `group.version` and others clients would change to
+  protocols that are not here. The epoch goes up by one with each change of levels.
 
 Version notes
   v1 adds the throttle time. v3 is flexible, the client names its software and is told features; those whose

@@ -6,7 +6,7 @@ of each (`supported`), the catalog says which ones are in effect (the **finalize
 releases work side by side, as if all were of the older one, until an administrator raises a level; from then
 on the older release takes no part.
 
-Of Kafka's own features `metadata.version` is at one level here, and stays there; `transaction.version` is 1
+Of Kafka's own features `metadata.version` is at one level here, and stays there; `transaction.version` is above 0
 where there are transactions. Ours begin with `dafka.`. Level 0 is: as before there was the feature.
 """
 
@@ -26,8 +26,8 @@ does not know of them gives a slot away again."""
 
 TRANSACTION_VERSION: Final = "transaction.version"
 """Kafka's. 0: there are no transactions here, since gateways of older releases know nothing of markers, nor
-of what is open or aborted; 1: producers keep their epochs from one transaction to the next. At 2 clients
-would change to the newer protocol (KIP-890)."""
+of what is open or aborted; 1: producers keep their epochs from one transaction to the next; 2: those whose
+clients look at the level have another epoch in each (KIP-890)."""
 
 Supported: TypeAlias = Mapping[str, tuple[int, int]]
 """Feature -> the lowest and the highest level that a gateway can do. One that is not there: only 0."""
@@ -35,7 +35,7 @@ Supported: TypeAlias = Mapping[str, tuple[int, int]]
 OF_THIS_RELEASE: Final[Supported] = {
     METADATA: (30, 30),
     PREFERRED_LEADERS: (0, 1),
-    TRANSACTION_VERSION: (0, 1),
+    TRANSACTION_VERSION: (0, 2),
 }
 
 OF_RELEASES_BEFORE: Final[Supported] = {METADATA: (30, 30)}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
+from gateway.cluster.feature_levels import TRANSACTION_VERSION
 from gateway.common.clients import NOBODY
 from gateway.common.costs import COUNTED, LOADED_TRANSACTION
 from gateway.common.log_limit import LogLimit
@@ -45,9 +46,6 @@ if TYPE_CHECKING:
 
 MAX_TIMEOUT_MS: Final = 900_000
 """Longest timeout that a producer may ask for: Kafka's `transaction.max.timeout.ms`."""
-
-SERVER_VERSION: Final = 0
-"""The `transaction.version` by which this gateway aborts what its producer did not end."""
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +105,7 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         made: list[Transaction] = []
         for transactional_id, (metadata, offset) in found.transactions.items():
             await work.before(LOADED_TRANSACTION + COUNTED * len(metadata.partitions))
-            machine = TransactionMachine(metadata, server_version=SERVER_VERSION)
+            machine = TransactionMachine(metadata, server_version=self._server_version)
             made.append(
                 Transaction(
                     self, transactional_id, topic.partitions[index], machine, found.epoch, number=offset + 1
@@ -232,7 +230,7 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         self.room.check(transactional_id, client, size_of(transactional_id, None))
         assert self._topic is not None
         index = self._partition_of(transactional_id)
-        machine = TransactionMachine(server_version=SERVER_VERSION)
+        machine = TransactionMachine(server_version=self._server_version)
         partition = self._topic.partitions[index]
         return Transaction(self, transactional_id, partition, machine, self._epochs[index], client)
 
@@ -266,6 +264,10 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         """One that was made for a request that changes nothing."""
         if self.transactions.get(one.transactional_id) is not one:
             one.unload()
+
+    def _server_version(self) -> int:
+        """The protocol by which this gateway aborts what its producer did not end."""
+        return self._cluster.features.level(TRANSACTION_VERSION)
 
     def _now_ms(self) -> int:
         return self._cluster.context.now_ms()

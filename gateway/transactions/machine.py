@@ -12,7 +12,7 @@ Pure: requests in; out comes an answer, or what is to be written before the answ
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from gateway.transactions.adding import AddPartitions, add, verify
 from gateway.transactions.ending import EndTxn, complete, end, fence, while_pending
@@ -25,13 +25,15 @@ from wireproto.kafka.errors import ErrorCode
 class TransactionMachine:
     """One transactional id. `metadata` is what the log has of it, durably: None for an id that is new.
 
-    `server_version`: the `transaction.version` by which the gateway itself aborts transactions. All times are
-    ms since 1970.
+    `server_version` says the `transaction.version` by which the gateway itself aborts transactions at this
+    moment. All times are ms since 1970.
     """
 
     __slots__ = ("_server_version", "metadata", "pending")
 
-    def __init__(self, metadata: TransactionMetadata | None = None, *, server_version: int = 0) -> None:
+    def __init__(
+        self, metadata: TransactionMetadata | None = None, *, server_version: Callable[[], int] = int
+    ) -> None:
         self.metadata = metadata
         self.pending: Write | None = None
         """What is on its way to the log."""
@@ -46,7 +48,7 @@ class TransactionMachine:
         if self.pending is not None:
             return BUSY
         return self._decided(
-            initialise(self.metadata, request, now_ms, self._server_version, new_producer_id)
+            initialise(self.metadata, request, now_ms, self._server_version(), new_producer_id)
         )
 
     def add_partitions(self, request: AddPartitions, now_ms: int) -> Answer | Write:
@@ -75,7 +77,7 @@ class TransactionMachine:
         """Abort its transaction, if that has been open for too long; DONE if not."""
         if self.pending is not None or self.metadata is None or not self.metadata.is_timed_out(now_ms):
             return DONE
-        return self._decided(fence(self.metadata, now_ms, self._server_version, new_producer_id))
+        return self._decided(fence(self.metadata, now_ms, self._server_version(), new_producer_id))
 
     def expire(self, now_ms: int, expiration_ms: int) -> Answer | Write:
         """Forget it, if nobody has used it for so long; DONE if somebody has."""

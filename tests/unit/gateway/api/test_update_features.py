@@ -74,7 +74,7 @@ def test_the_level_that_a_feature_has_is_no_error(version: int) -> None:
         (METADATA, 29, WITHOUT_FLAG),
         (METADATA, 7, WITHOUT_FLAG),
         ("group.version", 1, "Local controller 1 does not support this feature."),
-        ("transaction.version", 2, "Local controller 1 does not support this feature."),
+        ("transaction.version", 3, "Local controller 1 only supports versions 0-2"),
     ],
 )
 def test_levels_that_are_refused(name: str, level: int, why: str, version: int) -> None:

@@ -119,7 +119,7 @@ def test_a_new_id_that_could_not_be_written_is_new_again() -> None:
 
 @pytest.mark.parametrize(("version", "needs"), [(0, False), (2, True)])
 def test_a_transaction_that_is_open_for_too_long_is_aborted(version: int, needs: bool) -> None:
-    machine = TransactionMachine(known(Ongoing, EXHAUSTED), server_version=version)
+    machine = TransactionMachine(known(Ongoing, EXHAUSTED), server_version=lambda: version)
     assert machine.time_out(NOW) == DONE
     assert (machine.time_out(LATE) is Needs.PRODUCER_ID) is needs
     if needs:

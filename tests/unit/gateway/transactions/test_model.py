@@ -190,7 +190,7 @@ class OneId(RuleBasedStateMachine):
 
     def _reloaded(self) -> TransactionMachine:
         found = decode_record(*self.log[-1]).metadata if self.log else None
-        return TransactionMachine(found, server_version=self.server)
+        return TransactionMachine(found, server_version=lambda: self.server)
 
     def _fresh(self) -> int:
         self.next_pid += 1
