@@ -1,8 +1,8 @@
 """Cases that are written and cannot be compared yet, as what they need is not served. Empty once it is.
 
-While there are entries pytest shows an expected failure that says how many runs wait and for what, and a true
-one once an entry's API is served: nothing stays here by mistake. `python -m tests.differential` runs them all the same
-and says what differs.
+While there are entries pytest shows an expected failure that says how many runs wait and for what, and a
+true one once an entry's API is served: nothing stays here by mistake. `python -m tests.differential` runs
+them all the same and says what differs.
 """
 
 from __future__ import annotations
