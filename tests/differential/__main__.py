@@ -15,7 +15,7 @@ from tests.differential.case import Case, runs
 from tests.differential.normalise import normalise
 from tests.differential.not_yet import NOT_YET, NotYet, not_yet
 from tests.differential.runner import Pair, record, run
-from tests.differential.servers import kafka_bootstrap, our_bootstrap
+from tests.differential.servers import AS_THE_PEER, kafka_bootstrap, our_bootstrap
 from tests.differential.side import Server
 
 
@@ -117,7 +117,7 @@ def main() -> int:
         kafka = args.kafka or stack.enter_context(kafka_bootstrap())
         if args.show:
             return show(Server.reach("kafka", kafka, unique_run()), chosen)
-        ours = args.ours or stack.enter_context(our_bootstrap())
+        ours = args.ours or stack.enter_context(our_bootstrap(*AS_THE_PEER))
         pair = Pair.reach(kafka, ours, unique_run())
         for case, version in chosen:
             tally.take(pair, case, version)

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.differential.runner import Pair
-from tests.differential.servers import our_bootstrap, running_kafka
+from tests.differential.servers import AS_THE_PEER, our_bootstrap, running_kafka
 
 
 @pytest.fixture(scope="session")
 def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     """Apache Kafka (the session's, or the one named by KAFKA_BOOTSTRAP) and a fresh `dafka standalone`."""
     kafka = running_kafka() or request.getfixturevalue("apache_kafka").bootstrap
-    # As the peer has it: groups need not wait three seconds for more members.
-    with our_bootstrap("--group-initial-rebalance-delay-ms", "0") as ours:
+    with our_bootstrap(*AS_THE_PEER) as ours:
         yield Pair.reach(kafka, ours, f"d{time.time_ns() // 1_000_000:x}")

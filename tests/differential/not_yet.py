@@ -1,8 +1,8 @@
 """Cases that are written and cannot be compared yet, as what they need is not served. Empty once it is.
 
-For each entry pytest shows an expected failure that says how many runs wait and for what, and a true failure
-once its API is served: nothing stays here by mistake. `python -m tests.differential` runs them all the same
-and says what differs.
+While there are entries pytest shows an expected failure that says how many runs wait and for what, and a
+true one once an entry's API is served: nothing stays here by mistake. `python -m tests.differential` runs
+them all the same and says what differs.
 """
 
 from __future__ import annotations
@@ -22,11 +22,7 @@ class NotYet:
     reason: str
 
 
-# Most cases hold transactions between decision and markers, by WriteTxnMarkers (`transactions.held`).
-NOT_YET: list[NotYet] = [
-    NotYet("transactions_offsets.*", 28, "groups' offsets in transactions: TxnOffsetCommit is not served"),
-    NotYet("transactions_*.*", 27, "transactions are not served whole: WriteTxnMarkers is not"),
-]
+NOT_YET: list[NotYet] = []
 
 
 def not_yet(case: Case) -> NotYet | None:

@@ -15,6 +15,9 @@ from tests.peers.standalone import Standalone
 
 Server = ApacheKafka | Standalone
 
+AS_THE_PEER = ("--group-initial-rebalance-delay-ms", "0")
+"""As the peer has it: groups need not wait three seconds for more members."""
+
 
 def running_kafka() -> str | None:
     """The Apache Kafka that the environment names, if it does."""

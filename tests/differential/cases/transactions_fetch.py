@@ -76,8 +76,8 @@ def cut_by_size(side: Side, version: int) -> None:
 
 @case(FetchRequest, VERSIONS)
 def step_by_step(side: Side, version: int) -> None:
-    """The last stable offset stays at the oldest open transaction."""
-    topic = own_topic(side, "t")
+    """The last stable offset stays at the oldest open transaction. (The index: see `cut_by_size`.)"""
+    topic = own_topic(side, "t", index_interval_bytes="0")
     first, second = begun(side, "first"), begun(side, "second")
 
     def look(label: str) -> None:

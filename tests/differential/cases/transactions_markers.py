@@ -110,7 +110,6 @@ def nonsense(side: Side, version: int) -> None:
     for level in (3, -1) if version >= WITH_TRANSACTION_VERSION else ():
         one = marker(STRANGER, 0, ABORT, {topic: [0]}, transaction_version=level)
         side.ask(write_markers(one, version=version), f"level {level}")
-    look(side, topic, "then")
 
 
 @case(WriteTxnMarkersRequest)
