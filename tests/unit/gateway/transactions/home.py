@@ -143,6 +143,8 @@ class Home:
         self.created = 0
         self.elsewhere: set[int] = set()
         """Partitions that another gateway leads."""
+        self.version = 0
+        """The level of `transaction.version`."""
         self.producer_ids = 1000
         self.began = 0.0
         if topic:
@@ -154,6 +156,7 @@ class Home:
             allocate_producer_id=self._allocate,
             context=SimpleNamespace(now_ms=self.now_ms),
             node_id=1,
+            features=SimpleNamespace(level=lambda _feature: self.version),
             gateways=SimpleNamespace(
                 leads=lambda partition: partition.index not in self.elsewhere,
                 leader=lambda _topic_id, index: 2 if index in self.elsewhere else 1,
