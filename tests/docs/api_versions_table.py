@@ -8,7 +8,6 @@ from gateway.front.registry import load_apis
 from tests.peers.api_versions import OfferedApi, offered_by_kafka
 
 SECURITY: Final = "no security yet"
-TRANSACTIONS: Final = "no transactions yet"
 NEW_GROUPS: Final = "the newer group protocol (KIP-848) is not built; `classic` is every client's default"
 SHARE_GROUPS: Final = "no share groups (KIP-932)"
 STREAMS_GROUPS: Final = "no streams groups (KIP-1071); Kafka Streams uses classic groups by default"
@@ -17,8 +16,6 @@ QUORUM: Final = "the catalog is no Raft quorum of brokers: nothing can be added 
 
 REASONS: Final[dict[int, str]] = {
     17: SECURITY,
-    27: TRANSACTIONS,
-    28: TRANSACTIONS,
     36: SECURITY,
     38: SECURITY,
     39: SECURITY,

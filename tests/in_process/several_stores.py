@@ -21,7 +21,7 @@ from dafka.settings import GatewaySettings
 from gateway.broker import Broker
 from gateway.catalog import keys
 from gateway.catalog.sqlite import SqliteCatalog
-from gateway.cluster.identity import UNNAMED
+from gateway.cluster.identity import UNNAMED, cluster_entry
 from gateway.cluster.rebuild import read_back
 from gateway.cluster.stores import Stores, first_entries
 from gateway.front.listeners import ListenerSpec
@@ -68,7 +68,8 @@ class Gateway(Life):
             await self.catalog.transact([UNNAMED], found)
         if self.catalog.get(keys.CLUSTER) is None:
             stores = [(incarnation(n), f"store-{n}") for n in range(self.cluster.count)]
-            cluster = {keys.CLUSTER: keys.pack({"id": CLUSTER_ID, "format": keys.FORMAT})}
+            features = self.features.of_new_cluster(rebuilt=False)
+            cluster = cluster_entry(CLUSTER_ID, features)
             await self.catalog.transact([UNNAMED], first_entries(stores) | cluster)
             self.stores.load()
         return CLUSTER_ID, self.stores
