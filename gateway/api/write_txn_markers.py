@@ -8,14 +8,16 @@ Behaviour
 Errors
   NOT_LEADER_OR_FOLLOWER, also while it is recovered; UNKNOWN_TOPIC_OR_PARTITION; NOT_ENOUGH_REPLICAS;
   INVALID_PRODUCER_EPOCH: the marker is older than what was written; TRANSACTION_COORDINATOR_FENCED: a later
-  coordinator has ended a transaction of the producer here.
+  coordinator has ended a transaction of the producer here; INVALID_REQUEST: an id, an epoch or a version
+  below zero.
 
 Version notes
   v2 brings the version of the protocol that the transaction was carried out by (KIP-1228).
 
 Differs from Kafka
   Fields of our own (tags that others pass over): the number of a transaction, and the leader epochs under
-  which its partitions are known; what was sent to an earlier leader is NOT_LEADER_OR_FOLLOWER.
+  which its partitions are known; what was sent to an earlier leader is NOT_LEADER_OR_FOLLOWER. Kafka fails
+  (UNKNOWN_SERVER_ERROR) for some numbers below zero, and writes markers for others.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ _Topic: Any = _Marker.WritableTxnMarkerTopicResult
 _Partition: Any = _Topic.WritableTxnMarkerPartitionResult
 
 _Place = tuple[int, str, int]
-"""Which marker of the request, topic, partition."""
+"""Whose marker, in which topic and partition."""
 
 
 @api(key=ApiKey.WRITE_TXN_MARKERS, name="WriteTxnMarkers", min_version=1, max_version=2)
@@ -59,7 +61,7 @@ async def write_txn_markers(request: Request, broker: Broker) -> Response:
     )
     errors: dict[_Place, ErrorCode] = {}
     asked: list[tuple[_Place, Marker, int]] = []
-    for number, one in enumerate(wanted):
+    for one in wanted:
         await request.work.before(ELEMENT)
         marker = _marker_of(one, request.header.api_version)
         for topic in one.topics:
@@ -67,18 +69,21 @@ async def write_txn_markers(request: Request, broker: Broker) -> Response:
             for place, index in enumerate(topic.partition_indexes):
                 await request.work.before(PRODUCED_BATCH)
                 epoch = epochs[place] if place < len(epochs) else -1
-                asked.append(((number, topic.name, index), marker, epoch))
+                asked.append(((one.producer_id, topic.name, index), marker, epoch))
     left = iter(asked)
 
     async def write_some() -> None:
         for place, marker, epoch in left:
             _, name, index = place
-            errors[place] = await broker.markers_here.write((name, index), marker, epoch)
+            if min(marker.producer_id, marker.producer_epoch, marker.transaction_version) < 0:
+                errors[place] = ErrorCode.INVALID_REQUEST
+            else:
+                errors[place] = await broker.markers_here.write((name, index), marker, epoch)
 
     async with trio.open_nursery() as nursery:
         for _ in range(min(AT_ONCE, len(asked))):
             nursery.start_soon(write_some)
-    response = _Answer(markers=[_result(number, one, errors) for number, one in enumerate(wanted)])
+    response = _Answer(markers=_results(errors))
     return await answer_of(len(asked) + len(wanted), request, response)
 
 
@@ -93,17 +98,16 @@ def _marker_of(asked: Any, version: int) -> Marker:
     )
 
 
-def _result(number: int, asked: Any, errors: dict[_Place, ErrorCode]) -> Any:
-    return _Marker(
-        producer_id=asked.producer_id,
-        topics=[
-            _Topic(
-                name=topic.name,
-                partitions=[
-                    _Partition(partition_index=index, error_code=errors[number, topic.name, index])
-                    for index in topic.partition_indexes
-                ],
-            )
-            for topic in asked.topics
-        ],
-    )
+def _results(errors: dict[_Place, ErrorCode]) -> list[Any]:
+    """One for each producer that was named with a partition, as Kafka has it."""
+    found: dict[int, dict[str, list[Any]]] = {}
+    for (producer_id, name, index), error in errors.items():
+        of_topic = found.setdefault(producer_id, {}).setdefault(name, [])
+        of_topic.append(_Partition(partition_index=index, error_code=error))
+    return [
+        _Marker(
+            producer_id=producer_id,
+            topics=[_Topic(name=name, partitions=partitions) for name, partitions in topics.items()],
+        )
+        for producer_id, topics in found.items()
+    ]

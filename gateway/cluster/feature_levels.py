@@ -6,8 +6,8 @@ of each (`supported`), the catalog says which ones are in effect (the **finalize
 releases work side by side, as if all were of the older one, until an administrator raises a level; from then
 on the older release takes no part.
 
-Of Kafka's own features `metadata.version` is at one level here, and stays there; `transaction.version` is above 0
-where there are transactions. Ours begin with `dafka.`. Level 0 is: as before there was the feature.
+Of Kafka's own features `metadata.version` is at one level here, and stays there; `transaction.version` is
+above 0 where there are transactions. Ours begin with `dafka.`. Level 0 is: as before there was the feature.
 """
 
 from __future__ import annotations

@@ -362,7 +362,7 @@ class Appending:
                 ):
                     self._check_times(partition, header, records)
             if header.is_transactional:
-                self._verification.check(partition, header)
+                self._verify_one(partition, header)
             if len(records) * 2 < len(self._request.frame):
                 # The window and the cache would keep the whole frame in memory, and count only this.
                 records = memoryview(bytearray(records))
@@ -378,6 +378,13 @@ class Appending:
             raise
         except (InvalidBatch, KafkaError) as error:
             raise RefusedBatch(error.code, error.message, partition.log_start_offset) from None
+
+    def _verify_one(self, partition: Partition, header: BatchHeader) -> None:
+        """Raises RefusedBatch; it says nothing of where the log begins, as Kafka then does not."""
+        try:
+            self._verification.check(partition, header)
+        except KafkaError as error:
+            raise RefusedBatch(error.code, error.message) from None
 
     def _trusted(self, records: memoryview, settings: EffectiveTopicConfigs) -> BatchHeader:
         """What the batch's header says, with `--trust-batches`. Raises InvalidBatch."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gateway.log.idempotence.guards import NO_GUARD, Guard
+from gateway.log.idempotence.guards import Guard
 from gateway.transactions.verifier import Producing
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.errors import InvalidBatch
@@ -35,6 +35,9 @@ _AGAIN: Final = frozenset(
 """What passes, and what a producer does not expect from a partition: it is told NOT_ENOUGH_REPLICAS, on which
 it sends the batch again (`ReplicaManager.appendRecords`)."""
 
+COMES_AGAIN: Final = frozenset((ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CONCURRENT_TRANSACTIONS))
+"""After these a producer sends its batch again."""
+
 
 class _Asked(NamedTuple):
     producer_id: int
@@ -48,11 +51,14 @@ class Verification:
 
     def __init__(self, transactional_id: str | None, version: int, client: str) -> None:
         self._transactional_id = transactional_id
-        self._version = version
+        self._adds = version >= ADDS_SINCE_VERSION
+        self._knows_abortable = version >= ABORTABLE_SINCE_VERSION
         self._client = client
         self._asked: dict[Partition, _Asked] = {}
         self._producer: tuple[int, int] | None = None
-        """Whose batches these are: all of a request are of one."""
+        """Whose batches these are."""
+        self._is_mixed = False
+        """They are of several: none is appended."""
 
     def take(self, partition: Partition, records: memoryview) -> None:
         """A batch of the request."""
@@ -60,59 +66,80 @@ class Verification:
             header = read_header(records)
         except InvalidBatch:
             return  # it will be said when it is appended
-        if not header.is_transactional or header.producer_id < 0 or partition in self._asked:
+        if not header.is_transactional or header.producer_id < 0:
             return
         producers = partition.producers
         producer = header.producer_id, header.producer_epoch
-        if not partition.available or producers.is_open(*producer):
-            return
         self._producer = self._producer or producer
-        if producer == self._producer:
-            guard = producers.guards.take(header.producer_id)
-            self._asked[partition] = _Asked(*producer, guard, ErrorCode.NONE)
-        else:
-            error = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-            self._asked[partition] = _Asked(*producer, NO_GUARD, error)
+        self._is_mixed |= producer != self._producer
+        if partition in self._asked or not partition.available or producers.is_open(*producer):
+            return
+        guard = producers.guards.take(header.producer_id)
+        self._asked[partition] = _Asked(*producer, guard, ErrorCode.NONE)
 
     @property
     def is_needed(self) -> bool:
         """Whether the coordinator is to be asked."""
-        return self._producer is not None and self._transactional_id is not None
+        return bool(self._asked) and self._transactional_id is not None and not self._is_mixed
 
     async def ask(self, verifier: Verifier) -> None:
         """Ask for all that were taken."""
         assert self._transactional_id is not None
         assert self._producer is not None
-        wanted = {
-            (partition.topic.name, partition.index): partition
-            for partition, asked in self._asked.items()
-            if asked.error is ErrorCode.NONE
-        }
-        who = Producing(self._transactional_id, *self._producer, self._version >= ADDS_SINCE_VERSION)
+        wanted = {(partition.topic.name, partition.index): partition for partition in self._asked}
+        who = Producing(self._transactional_id, *self._producer, self._adds)
         errors = await verifier.check(who, wanted, self._client)
         for place, error in errors.items():
             partition = wanted[place]
             self._asked[partition] = self._asked[partition]._replace(error=error)
 
     def check(self, partition: Partition, header: BatchHeader) -> None:
-        """Whether this batch, which is transactional, may be appended. Raises KafkaError."""
-        if not self._transactional_id:
+        """Whether this batch, which is transactional, may be appended. Raises KafkaError; no later batch may
+        overtake the one that is refused.
+        """
+        try:
+            self._check(partition, header)
+        except KafkaError as error:
+            for_good = error.code not in COMES_AGAIN
+            partition.producers.refused(header, self._client, for_good=for_good)
+            raise
+
+    def _check(self, partition: Partition, header: BatchHeader) -> None:
+        """Raises KafkaError."""
+        if self._transactional_id is None:
             raise KafkaError(
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 "a transactional batch in a request without a transactional id",
             )
-        if partition.producers.is_open(header.producer_id, header.producer_epoch):
+        if self._is_mixed:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+                "the transactional batches of one request are of several producers",
+            )
+        producers, producer = partition.producers, (header.producer_id, header.producer_epoch)
+        if producers.is_open(*producer):
             return
         asked = self._asked.get(partition)
-        producer = header.producer_id, header.producer_epoch
-        if asked is not None and (asked.producer_id, asked.producer_epoch) == producer:
-            if asked.error is not ErrorCode.NONE:
-                raise self._as_known(asked.error)
-            if partition.producers.guards.holds(header.producer_id, asked.guard):
-                return
-        raise KafkaError(
-            ErrorCode.INVALID_TXN_STATE,
-            f"the transaction of producer {header.producer_id} ended while its batch was on its way",
+        if asked is None or (asked.producer_id, asked.producer_epoch) != producer:
+            raise self._changed_meanwhile(header)
+        if asked.error is not ErrorCode.NONE:
+            raise self._as_known(asked.error)
+        if not producers.guards.holds(header.producer_id, asked.guard):
+            raise self._changed_meanwhile(header)
+        if self._adds and header.base_sequence != 0 and not producers.is_known(header.producer_id):
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {header.producer_id} begins with sequence {header.base_sequence} instead of 0",
+            )
+
+    @staticmethod
+    def _changed_meanwhile(header: BatchHeader) -> KafkaError:
+        """Kafka says INVALID_TXN_STATE, with which some producers end for good. But the partition may have
+        been recovered at this moment, and nothing have ended; sent again, it is told for certain.
+        """
+        return KafkaError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"the state of producer {header.producer_id} changed while its batch was on its way",
         )
 
     def _as_known(self, error: ErrorCode) -> KafkaError:
@@ -120,16 +147,15 @@ class Verification:
         why = f"the coordinator of transactional id {self._transactional_id!r:.100} says {error.name}"
         if error in _AGAIN:
             return KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, why)
-        if error is ErrorCode.CONCURRENT_TRANSACTIONS and self._version < ADDS_SINCE_VERSION:
+        if error is ErrorCode.CONCURRENT_TRANSACTIONS and not self._adds:
             return KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, why)
         if error is ErrorCode.PRODUCER_FENCED:
             return KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, why)
-        if error is ErrorCode.TRANSACTION_ABORTABLE and self._version < ABORTABLE_SINCE_VERSION:
+        if error is ErrorCode.TRANSACTION_ABORTABLE and not self._knows_abortable:
             return KafkaError(ErrorCode.INVALID_TXN_STATE, why)
         return KafkaError(error, why)
 
     def close(self) -> None:
         """The request is appended, or refused."""
         for partition, asked in self._asked.items():
-            if asked.guard is not NO_GUARD:
-                partition.producers.guards.give_back(asked.producer_id, asked.guard)
+            partition.producers.guards.give_back(asked.producer_id, asked.guard)

@@ -95,7 +95,7 @@ class MarkerRoutes:
         waiting = self._waiting[leader]
         try:
             while waiting:
-                some = [waiting.popleft() for _ in range(min(len(waiting), MARKERS_A_REQUEST))]
+                some = _next_of(waiting)
                 try:
                     _take(some, await peers.ask(leader, Question(_request_of(some)), ASK_SECONDS))
                 except PeerFailed:
@@ -105,6 +105,19 @@ class MarkerRoutes:
                         sent.done.set()
         finally:
             self._sending.discard(leader)
+
+
+def _next_of(waiting: deque[_Sent]) -> list[_Sent]:
+    """Those that go with the next request, taken out. Of one producer one for each partition: the answer
+    tells no more apart, and an earlier one may still be there whose sender was cancelled.
+    """
+    some: dict[tuple[int, TopicPartition], _Sent] = {}
+    while waiting and len(some) < MARKERS_A_REQUEST:
+        key = waiting[0].marker.producer_id, waiting[0].partition
+        if key in some:
+            break
+        some[key] = waiting.popleft()
+    return list(some.values())
 
 
 def _request_of(some: list[_Sent]) -> Any:

@@ -55,8 +55,10 @@ class Verifier:
 
     async def check(self, who: Producing, partitions: Collection[TopicPartition], client: str) -> Errors:
         """No error for each partition that may be written to, or why not: what the coordinator says, and
-        COORDINATOR_NOT_AVAILABLE while it is not to be asked.
+        COORDINATOR_NOT_AVAILABLE while it is not to be asked. INVALID_REQUEST: an empty transactional id.
         """
+        if not who.transactional_id:
+            return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
         try:
             node = self._coordinator.node_of(who.transactional_id)
             if self._peers is None or node == self._coordinator.node_id:

@@ -5,8 +5,6 @@ Who asks takes a guard before. It is void as soon as a batch of the producer's t
 appended: what the coordinator said may be of a transaction that has ended since. Pure.
 """
 
-from typing import Final
-
 
 class Guard:
     """Of one producer; shared by all that ask for it at the same time."""
@@ -54,7 +52,3 @@ class Guards:
     def void_all(self) -> None:
         """The partition was recovered."""
         self._guards.clear()
-
-
-NO_GUARD: Final = Guard()
-"""Holds nowhere."""

@@ -97,7 +97,7 @@ class PartitionProducers:
         """Whether this batch of an idempotent producer may be appended: None if so, else where it already is.
 
         Raises KafkaError as `ProducerState.check`, and NOT_ENOUGH_REPLICAS when an earlier batch of the
-        producer was refused and is still to come.
+        producer was refused and is still to come, OUT_OF_ORDER_SEQUENCE_NUMBER when it was for good.
         """
         state = self._state
         producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
@@ -176,6 +176,10 @@ class PartitionProducers:
             self._ended.add(marker, offset, self._count.refused.clock())
         return self._state.ended(marker.producer_id, marker.producer_epoch, end, offset, now_ms, now_ms)
 
+    def is_known(self, producer_id: int) -> bool:
+        """Whether this producer has written here, and was not forgotten."""
+        return producer_id in self._state
+
     def is_open(self, producer_id: int, epoch: int) -> bool:
         """Whether a transaction of this producer in this epoch is open here."""
         known = self._state.find(producer_id)
@@ -195,12 +199,14 @@ class PartitionProducers:
         """Below it everything is decided; what lies below the high watermark is durable."""
         return self._state.transactions.last_stable_offset(high_watermark)
 
-    def refused(self, header: BatchHeader, client: str) -> None:
-        """This batch of any producer, which `client` sent, was refused and will be sent again: no later one
-        may overtake it.
+    def refused(self, header: BatchHeader, client: str, *, for_good: bool = False) -> None:
+        """This batch of any producer, which `client` sent, was refused and will be sent again, unless that
+        was `for_good`: no later one may overtake it.
         """
         if header.producer_id >= 0 and not self._has_ended:
-            self._refused.add(header.producer_id, header.producer_epoch, header.base_sequence, client)
+            self._refused.add(
+                header.producer_id, header.producer_epoch, header.base_sequence, client, for_good=for_good
+            )
 
     def undecided(self, header: BatchHeader) -> None:
         """This batch, of any producer, was appended, and the partition has failed before it was durable. Kept

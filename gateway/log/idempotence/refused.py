@@ -99,33 +99,37 @@ class RefusedProducers:
     def __len__(self) -> int:
         return len(self._producers)
 
-    def add(self, producer_id: int, epoch: int, sequence: int, client: str) -> None:
-        """A batch that begins with `sequence` was refused, and will be sent again."""
+    def add(
+        self, producer_id: int, epoch: int, sequence: int, client: str, *, for_good: bool = False
+    ) -> None:
+        """A batch that begins with `sequence` was refused, and will be sent again; or not, if `for_good`."""
         now = self._account.clock()
         self.forget_old(now)
         known = self._producers.get(producer_id)
         if known is None:
             if self._make_room(client):
-                self._producers[producer_id] = RefusedBatches(client, epoch, sequence, now)
+                self._producers[producer_id] = RefusedBatches(client, epoch, sequence, now, for_good=for_good)
                 self._by_client.setdefault(client, OrderedDict())[producer_id] = None
                 self._account.charge(self, client, 1)
         elif epoch > known.epoch:
-            known.begin(epoch, sequence, now)
+            known.begin(epoch, sequence, now, for_good=for_good)
             self._heard(producer_id, known)
-        elif epoch == known.epoch and known.refused(sequence, now):
+        elif epoch == known.epoch and known.refused(sequence, now, for_good=for_good):
             self._heard(producer_id, known)
 
     def check(self, producer_id: int, epoch: int, sequence: int) -> None:
-        """Raises KafkaError (NOT_ENOUGH_REPLICAS) when an earlier batch is still to come.
+        """Raises KafkaError when an earlier batch is still to come (NOT_ENOUGH_REPLICAS), or was refused for
+        good (OUT_OF_ORDER_SEQUENCE_NUMBER).
 
         Another epoch begins anew: its producer has given up what was refused.
         """
         now = self._account.clock()
         known = self._known(producer_id, epoch, now)
         if known is not None and known.precedes(sequence):
-            known.refused(sequence, now)
+            if not known.for_good:
+                known.refused(sequence, now)
             raise KafkaError(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if known.for_good else ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"producer {producer_id} sent sequence {sequence}, and {known.lowest} was refused before it",
             )
 

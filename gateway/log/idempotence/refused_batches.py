@@ -17,17 +17,19 @@ _HALF: Final = 1 << 30
 
 
 class RefusedBatches:
-    """Of one producer in one epoch. `heard` is when `lowest` was refused, or the batch before it appended."""
+    """Of one producer in one epoch. `heard` is when `lowest` was refused, or the batch before it appended;
+    `for_good`: it was refused with an error after which its client does not send it again.
+    """
 
-    __slots__ = ("_highest", "_next", "_next_heard", "client", "epoch", "heard", "lowest")
+    __slots__ = ("_highest", "_next", "_next_heard", "client", "epoch", "for_good", "heard", "lowest")
 
-    def __init__(self, client: str, epoch: int, sequence: int, now: float) -> None:
+    def __init__(self, client: str, epoch: int, sequence: int, now: float, *, for_good: bool = False) -> None:
         self.client = client
-        self.begin(epoch, sequence, now)
+        self.begin(epoch, sequence, now, for_good=for_good)
 
-    def begin(self, epoch: int, sequence: int, now: float) -> None:
+    def begin(self, epoch: int, sequence: int, now: float, *, for_good: bool = False) -> None:
         """The first one of an epoch."""
-        self.epoch, self.heard = epoch, now
+        self.epoch, self.heard, self.for_good = epoch, now, for_good
         self.lowest = self._highest = sequence
         self._next: int | None = None
         self._next_heard = now
@@ -36,7 +38,7 @@ class RefusedBatches:
         """Whether an earlier batch than this one is awaited."""
         return sequence != self.lowest and is_after(sequence, self.lowest)
 
-    def refused(self, sequence: int, now: float) -> bool:
+    def refused(self, sequence: int, now: float, *, for_good: bool = False) -> bool:
         """One more; whether it is the one that is awaited."""
         if is_after(sequence, self._highest):
             self._highest = sequence
@@ -46,7 +48,7 @@ class RefusedBatches:
             return False
         if sequence != self.lowest:
             self._next, self._next_heard = self.lowest, self.heard
-        self.lowest, self.heard = sequence, now
+        self.lowest, self.heard, self.for_good = sequence, now, for_good
         return True
 
     def accepted(self, last: int, now: float) -> bool:
@@ -54,7 +56,7 @@ class RefusedBatches:
         if is_after(last, self._highest):
             return True
         if is_after(last, self.lowest):
-            self.lowest, self.heard = sequence_after(last), now
+            self.lowest, self.heard, self.for_good = sequence_after(last), now, False
             if self._next is not None and is_after(self.lowest, self._next):
                 self._next = None
         return False
@@ -65,7 +67,7 @@ class RefusedBatches:
             return False
         if self._next is None or now - self._next_heard >= REFUSED_SECONDS:
             return True
-        self.lowest, self.heard, self._next = self._next, self._next_heard, None
+        self.lowest, self.heard, self._next, self.for_good = self._next, self._next_heard, None, False
         return False
 
 

@@ -11,7 +11,6 @@ records, so nobody needs to know of these.
 """
 
 from collections.abc import Iterator
-from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from gateway.log.partition import Partition
 
 Aborted = list[tuple[int, int]]
-"""(producer id, first offset) of transactions, by their first offsets."""
+"""(producer id, first offset) of transactions, in the order in which they ended, as Kafka has them."""
 
 LOADS_AT_ONCE: Final = 4
 """Segments whose rows are read at the same time."""
@@ -79,7 +78,6 @@ class AbortedReader:
                 raise _Missing(segment)
             if not of_segment.collect(offset, end, found):
                 break
-        found.sort(key=itemgetter(1))
         return found
 
     def _to_ask(
