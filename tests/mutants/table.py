@@ -13,6 +13,7 @@ from tests.mutants import (
     several_gateways,
     shared_catalog,
     stores,
+    transactions,
     work,
 )
 
@@ -29,5 +30,6 @@ MUTANTS = (
     *opened.MUTANTS,
     *several_gateways.MUTANTS,
     *shared_catalog.MUTANTS,
+    *transactions.MUTANTS,
     *work.MUTANTS,
 )
