@@ -189,6 +189,33 @@ def test_a_partition_that_fails_goes_on_to_show_what_was_stable() -> None:
     logged(body)
 
 
+def test_of_a_partition_that_another_gateway_leads_nothing_is_told() -> None:
+    """When it is led here again what was stable is so still, and it is not known what else is."""
+
+    async def body(log: FakeLog) -> None:
+        partition = log.partition
+        await log.write(batch(), transactional(), batch())
+        partition.led_elsewhere(3)
+        assert not partition.producers.has_transactions
+        partition.gained(4)
+        assert [partition.check_fetch_offset(offset, committed=True) for offset in (0, 1)] == [NOT_LEADER] * 2
+        closed = Segment("A" * 32, 0, 0, ("store-1",), 1, 0).closed(5, 4, 0)
+        partition.begin_recovery([closed], {"next_epoch": 1, "epochs": [[0, 0]], "log_start": 0})
+        partition.show()
+        assert [partition.check_fetch_offset(offset, committed=True) for offset in (0, 1, 4)] == [
+            NONE,
+            NOT_LEADER,
+            NOT_LEADER,
+        ]
+        known = ProducerState()
+        known.applied(8, 0, 0, 4, 1, NOW_MS, NOW_MS, is_transactional=True)
+        partition.set_end(5)
+        partition.begin_serving(known)
+        assert ends(partition) == (4, 5, 5)
+
+    logged(body)
+
+
 def test_where_a_loss_was_accepted_it_ends_with_the_log() -> None:
     async def body(log: FakeLog) -> None:
         partition = log.partition
