@@ -69,9 +69,7 @@ class Output:
         segment = replace(self.segment, announced=True, cleaned_to=cleaned_to)
         last = self.writer.next_sequence - 1
         # Of aborted transactions no records are left: nobody needs to know of them.
-        return segment.closed(
-            self.end, last, self.max_timestamp, size=self.size, closed_ms=now_ms, aborted=0
-        )
+        return segment.closed(self.end, last, self.max_timestamp, size=self.size, closed_ms=now_ms, aborted=0)
 
 
 class OutputWriter:
