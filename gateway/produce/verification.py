@@ -117,8 +117,8 @@ class Verification:
                 "the transactional batches of one request are of several producers",
             )
         producers, producer = partition.producers, (header.producer_id, header.producer_epoch)
-        if producers.is_open(*producer):
-            return
+        if producers.is_open(*producer) or not partition.available:
+            return  # who appends to a partition that is not available is told so
         asked = self._asked.get(partition)
         if asked is None or (asked.producer_id, asked.producer_epoch) != producer:
             raise self._changed_meanwhile(header)

@@ -75,8 +75,8 @@ MUTANTS = (
         "end-of-a-compacted-log-goes",
         "The last batch goes, and its offsets are given again.",
         "gateway/log/compaction/reading.py",
-        "        if kept is None and header.last_offset >= last_offset:\n",
-        "        if kept is None and header.last_offset > last_offset:\n",
+        "is_last = header.last_offset >= last_offset\n",
+        "is_last = header.last_offset > last_offset\n",
         (f"{COMPACTOR}test_a_long_chain_is_swapped_in_parts",),
     ),
     Mutant(

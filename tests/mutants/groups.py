@@ -10,11 +10,8 @@ MUTANTS = (
         "commits-answered-before-they-are-durable",
         "A committed offset is gone after a crash, and records are read again.",
         "gateway/journal/group_commit.py",
-        """                completion = Completion(self._broker.completions, math.inf)
-                append.wait_with(completion)
-                completion.when_over(partial(self._arrived, place, append))
-                return
-""".replace("_broker", "_cluster"),
+        "                completion.when_over(partial(self._arrived, place, waiting, refused))\n"
+        "                return\n",
         "                pass\n",
         (f"{JOURNAL}test_a_commit_is_answered_and_shown_once_it_is_durable",),
     ),

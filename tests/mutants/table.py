@@ -13,6 +13,7 @@ from tests.mutants import (
     several_gateways,
     shared_catalog,
     stores,
+    transaction_coordinator,
     transactions,
     work,
 )
@@ -30,6 +31,7 @@ MUTANTS = (
     *opened.MUTANTS,
     *several_gateways.MUTANTS,
     *shared_catalog.MUTANTS,
+    *transaction_coordinator.MUTANTS,
     *transactions.MUTANTS,
     *work.MUTANTS,
 )

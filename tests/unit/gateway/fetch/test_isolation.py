@@ -10,12 +10,13 @@ from trio.testing import wait_all_tasks_blocked
 
 from gateway.api.fetch import fetch
 from gateway.log import partition as partition_module
-from gateway.log.partition import UNDECIDED
+from gateway.log.partition import UNDECIDED, Partition
 from gateway.log.transactions import aborted_reading
 from gateway.log.transactions.aborted import AbortedTransaction, AbortedTransactions
 from gateway.log.transactions.aborted_cache import AbortedCache
 from mesh.reader import NotServed
 from tests.differential.wire import decode
+from tests.unit.gateway.fetch.consumer import CONTENT, Consumer
 from tests.unit.gateway.fetch.test_full import COLD
 from tests.unit.gateway.log.fake_log import NOW_MS, FakeLog, batch, make_request
 from tests.unit.gateway.log.test_cold import lookups
@@ -263,6 +264,42 @@ def test_a_session_that_waits_at_an_open_transaction_is_not_told_of_it_over_and_
         assert trio.current_time() - began == pytest.approx(0.5)
 
     logged(body)
+
+
+def test_a_session_at_an_open_transaction_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(log: FakeLog) -> None:
+        client = Client(log, COMMITTED, session=True)
+        await log.write(transactional())
+        await client.ask(0)
+        await client.ask(None)
+        looks: list[int] = []
+        check = Partition.check_fetch_offset
+
+        def watched(partition: Partition, offset: int, *, committed: bool) -> ErrorCode:
+            looks.append(offset)
+            return check(partition, offset, committed=committed)
+
+        monkeypatch.setattr(Partition, "check_fetch_offset", watched)
+        for _ in range(3):
+            assert await client.ask(None) is None
+        assert looks == []
+
+    logged(body)
+
+
+def test_a_session_that_reads_everything_is_given_what_is_open_in_its_turn() -> None:
+    """There was no room for it in the answer before: it is not idle, whatever is stable of it."""
+
+    async def body(log: FakeLog) -> None:
+        consumer = Consumer(log)
+        for partition in log.topic.partitions:
+            await log.write(transactional(CONTENT), partition=partition)
+        assert (await consumer.begin(max_bytes=1)).batches == {0: 1}
+        assert (await consumer.ask([(0, 1)], max_bytes=1)).batches == {1: 1}
+        assert (await consumer.ask([(1, 1)], max_bytes=1)).batches == {2: 1}
+        assert (await consumer.ask([(2, 1)])).batches == {}
+
+    logged(body, partitions=3)
 
 
 # what is not known ----------------------------------------------------------------------------------------

@@ -324,6 +324,7 @@ def test_a_recovered_partition_knows_no_numbers() -> None:
         partition.set_end(0)
         partition.begin_serving(ProducerState())
         assert partition.append_marker(marker(number=1), NOW_MS).base_offset == 0
+        assert partition.next_offset == 1, "it is appended, and no repetition"
 
     logged(body)
 

@@ -60,15 +60,16 @@ def test_it_stays_before_an_open_transaction_until_its_marker_is_durable(commit:
         assert ends(partition) == (1, 1, 4)
         log.acknowledge()
         assert ends(partition) == (1, 4, 4)
-        partition.append_marker(marker(commit=commit), NOW_MS)
         append(partition, batch(b"e"))
-        assert ends(partition) == (1, 4, 6), "after a crash the marker may be gone"
-        log.acknowledge(upto=2)
-        assert ends(partition) == (1, 4, 6)
+        partition.append_marker(marker(commit=commit), NOW_MS)
+        append(partition, batch(b"f"))
+        assert ends(partition) == (1, 4, 7), "after a crash the marker may be gone"
         log.acknowledge(upto=3)
-        assert ends(partition) == (5, 5, 6)
+        assert ends(partition) == (1, 5, 7)
+        log.acknowledge(upto=4)
+        assert ends(partition) == (6, 6, 7)
         log.acknowledge()
-        assert ends(partition) == (6, 6, 6)
+        assert ends(partition) == (7, 7, 7)
 
     logged(body)
 
@@ -184,6 +185,33 @@ def test_a_partition_that_fails_goes_on_to_show_what_was_stable() -> None:
             NOT_LEADER,
         ]
         assert [partition.check_fetch_offset(offset) for offset in (1, 2, 3)] == [NONE, NONE, NOT_LEADER]
+
+    logged(body)
+
+
+def test_of_a_partition_that_another_gateway_leads_nothing_is_told() -> None:
+    """When it is led here again what was stable is so still, and it is not known what else is."""
+
+    async def body(log: FakeLog) -> None:
+        partition = log.partition
+        await log.write(batch(), transactional(), batch())
+        partition.led_elsewhere(3)
+        assert not partition.producers.has_transactions
+        partition.gained(4)
+        assert [partition.check_fetch_offset(offset, committed=True) for offset in (0, 1)] == [NOT_LEADER] * 2
+        closed = Segment("A" * 32, 0, 0, ("store-1",), 1, 0).closed(5, 4, 0)
+        partition.begin_recovery([closed], {"next_epoch": 1, "epochs": [[0, 0]], "log_start": 0})
+        partition.show()
+        assert [partition.check_fetch_offset(offset, committed=True) for offset in (0, 1, 4)] == [
+            NONE,
+            NOT_LEADER,
+            NOT_LEADER,
+        ]
+        known = ProducerState()
+        known.applied(8, 0, 0, 4, 1, NOW_MS, NOW_MS, is_transactional=True)
+        partition.set_end(5)
+        partition.begin_serving(known)
+        assert ends(partition) == (4, 5, 5)
 
     logged(body)
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from wireproto.records.batch import check_stored, read_header
 from wireproto.records.builder import build_batch
-from wireproto.records.compaction import compact_batch, empty_batch, walk
+from wireproto.records.compaction import compact_batch, empty_batch, walk, with_delete_horizon
+from wireproto.records.control import EndMarker, marker_batch, read_marker
 from wireproto.records.errors import InvalidBatch
 from wireproto.records.header import (
     CONTROL_FLAG,
@@ -82,6 +83,24 @@ def test_a_tombstone_gives_the_batch_a_horizon_and_changes_no_time(attributes: i
 def test_a_control_batch_stays_whole() -> None:
     control = batch((b"\0\0\0\1", b"\0\0\0\0\0\0"), attributes=CONTROL_FLAG)
     assert compact_batch(control, lambda *_: False, HORIZON).batch is control
+
+
+@pytest.mark.parametrize("attributes", [0, LOG_APPEND_TIME_FLAG])
+@pytest.mark.parametrize("is_commit", [False, True])
+def test_a_marker_with_a_horizon_ends_its_transaction_as_before(attributes: int, is_commit: bool) -> None:
+    marker = EndMarker(is_commit, coordinator_epoch=9)
+    plain = marker_batch(7, 3, marker, NOW)
+    whole = sign(read_header(plain)._replace(base_offset=100, attributes=0x30 | attributes), plain[61:])
+    with_horizon = with_delete_horizon(whole, HORIZON)
+    before, after = read_header(whole), read_header(with_horizon)
+    assert (before.delete_horizon, after.delete_horizon) == (None, HORIZON)
+    for field in BatchHeader._fields:
+        if field not in {"attributes", "base_timestamp", "batch_length", "crc"}:
+            assert getattr(after, field) == getattr(before, field), field
+    assert after.attributes == before.attributes | DELETE_HORIZON_FLAG
+    assert read(with_horizon) == read(whole)
+    assert read_marker(with_horizon) == marker
+    assert row_of(with_horizon, -1).marker == marker
 
 
 def test_an_empty_batch_holds_its_place() -> None:

@@ -238,7 +238,7 @@ async def prepared(life: Life, words: str) -> Script:
     return script
 
 
-LONG = "a -a p p p p b -b p p c p p p -c d p p p p"
+LONG = "a -a p p p p p b -b p c p p p -c d p p p p"
 """One aborted transaction in the first segment, one in the third, one from the fourth to the fifth."""
 
 
@@ -249,6 +249,7 @@ LONG = "a -a p p p p b -b p p c p p p -c d p p p p"
         (0, 3, 1),
         (3, 6, 0),  # what ends behind it begins behind it, and the catalog says that it has none
         (3, 9, 1),
+        (6, 7, 0),  # in this segment one begins behind it
         (6, 9, 1),
         (9, 10, 0),
         (9, 12, 1),  # the segment of the marker, though nothing of it is read
