@@ -318,7 +318,7 @@ class GroupCommit:
                 attributes=TRANSACTIONAL_FLAG,
             )
             view = memoryview(bytearray(batch))
-            append = partition.append_for_producer(read_header(view), view, now_ms)
+            append = partition.append_for_producer(read_header(view), view, now_ms, part_of.guard)
         self.batches += 1
         self.records += len(records)
         return append

@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Final, NamedTuple, TypeAlias
 
 from gateway.common.marker import Marker
+from gateway.log.idempotence.guards import Guard
 from wireproto.kafka.errors import KafkaError
 
 MAX_BATCH_BYTES: Final = 64 * 1024
@@ -33,10 +34,13 @@ def size_of(record: KeyValue) -> int:
 
 
 class TransactionOf(NamedTuple):
-    """The producer whose transaction a write is part of."""
+    """The producer whose transaction a write is part of; and what must hold in the partition if that is to
+    begin with it.
+    """
 
     producer_id: int
     producer_epoch: int
+    guard: Guard
 
 
 class Write:

@@ -43,6 +43,7 @@ from gateway.log.admission import ACKS_ALL, Admission
 from gateway.log.appends import Append
 from gateway.log.chain import OpenSegment, SegmentChain
 from gateway.log.epochs import LeaderEpochs
+from gateway.log.idempotence.guards import Guard
 from gateway.log.idempotence.producers import PartitionProducers
 from gateway.log.idempotence.sequences import Duplicate
 from gateway.log.idempotence.state import ProducerState
@@ -246,9 +247,10 @@ class Partition:
             append.finish()
         return append
 
-    def append_for_producer(self, header: BatchHeader, view: memoryview, now_ms: int) -> Append:
+    def append_for_producer(self, header: BatchHeader, view: memoryview, now_ms: int, guard: Guard) -> Append:
         """Append a transactional batch that a coordinator writes for a producer, whose epoch counts and whose
-        sequence does not (Kafka's `AppendOrigin.COORDINATOR`); with acks=all.
+        sequence does not (Kafka's `AppendOrigin.COORDINATOR`); with acks=all. If the transaction is not open
+        here `guard` has to hold, which was taken before its coordinator was asked.
 
         Raises KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, which may pass;
         INVALID_PRODUCER_EPOCH.
@@ -256,7 +258,7 @@ class Partition:
         if self.is_leaving:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is about to be led elsewhere")
         self._admission.admit_of_coordinator(len(view))
-        self.producers.check_epoch(header, now_ms)
+        self.producers.check_epoch(header, now_ms, guard)
         append, header = self._write(header, view, ACKS_ALL, now_ms)
         self.producers.appended(header, append.last_offset, now_ms)
         return append

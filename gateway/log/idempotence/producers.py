@@ -12,7 +12,7 @@ from gateway.common.clients import NOBODY
 from gateway.common.marker import Marker
 from gateway.common.shares import Shares
 from gateway.log.idempotence.ended import EndedTransactions
-from gateway.log.idempotence.guards import Guards
+from gateway.log.idempotence.guards import Guard, Guards
 from gateway.log.idempotence.markers import check_marker
 from gateway.log.idempotence.producer import FEW, MAX_PRODUCERS_IN_ALL, NOTHING_OPEN
 from gateway.log.idempotence.refused import RefusedAccount, RefusedProducers
@@ -146,9 +146,10 @@ class PartitionProducers:
         is_short = header.producer_id not in self._state and self._count.is_short(client)
         return self._state.why_no_room(header.producer_id, now_ms, client, is_short=is_short)
 
-    def check_epoch(self, header: BatchHeader, now_ms: int) -> None:
+    def check_epoch(self, header: BatchHeader, now_ms: int, guard: Guard) -> None:
         """Whether a transactional batch may be appended that a coordinator writes for its producer. Raises
-        KafkaError: INVALID_PRODUCER_EPOCH, or NOT_ENOUGH_REPLICAS if as many transactions are open as may be.
+        KafkaError: INVALID_PRODUCER_EPOCH, or NOT_ENOUGH_REPLICAS if as many transactions are open as may be,
+        or something has happened to the producer since the guard was taken.
         """
         known = self._state.find(header.producer_id)
         if known is not None and header.producer_epoch < known.epoch:
@@ -158,6 +159,15 @@ class PartitionProducers:
             )
         if full := self.why_no_room(header, now_ms, NOBODY):
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, full)
+        if not self.may_begin(header.producer_id, header.producer_epoch, guard):
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"the state of producer {header.producer_id} changed while its coordinator was asked",
+            )
+
+    def may_begin(self, producer_id: int, epoch: int, guard: Guard) -> bool:
+        """Whether the transaction is open here, or nothing has happened since the guard was taken."""
+        return self.is_open(producer_id, epoch) or self.guards.holds(producer_id, guard)
 
     def check_marker(self, marker: Marker) -> int | None:
         """Whether a marker may be appended: None if so, else the offset of the one that it repeats. Raises
