@@ -367,6 +367,14 @@ ABORTED_ONES = (
         (f"{ABORTED_REPLAY}test_any_rows_give_what_the_producers_state_gives",),
     ),
     Mutant(
+        "aborted-list-not-sorted",
+        "Clients that rely on its order show what was aborted.",
+        "gateway/log/transactions/aborted_reading.py",
+        "        found.sort(key=itemgetter(1))\n",
+        "",
+        (f"{ISOLATION}test_the_list_is_that_of_what_is_given[hot]",),
+    ),
+    Mutant(
         "next-segment-not-asked",
         "What was aborted in the next segment is shown.",
         "gateway/log/transactions/aborted_reading.py",
