@@ -132,6 +132,10 @@ class ProducerState:
         """The first offsets of the open transactions, by their producers' ids."""
         return {key: one.first_offset for key, one in self._producers.items() if one.has_open}
 
+    def has_open_since(self, oldest_ms: int) -> bool:
+        """Whether a transaction is open whose producer was not heard after this, ms since 1970."""
+        return any(one.has_open and one.used_ms <= oldest_ms for one in self._producers.values())
+
     def check(
         self, producer_id: int, epoch: int, base_sequence: int, count: int, *, is_transactional: bool = False
     ) -> Duplicate | None:
