@@ -34,6 +34,7 @@ Opening segments, recovery, and reads of what has left memory are work for all p
 
 from collections.abc import Awaitable, Collection, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.catalog import keys
@@ -286,7 +287,7 @@ class Partition:
         aborted = self.producers.ended(marker, append.last_offset, now_ms)
         current = self.chain.current
         if aborted is not None and current is not None:
-            self._context.aborted.cache.add(current.aborted, aborted)
+            self._context.aborted.cache.add(current.aborted, aborted, partial(self._context.opener.end, self))
         return append
 
     def _write(
@@ -472,9 +473,13 @@ class Partition:
 
     def _load_chain(self, segments: Sequence[Segment]) -> None:
         """These are its segments, and nothing has a window."""
+        self._count_no_longer()
+        self.chain.load(segments)
+
+    def _count_no_longer(self) -> None:
+        """Nothing is written to any of its segments any more."""
         for opened in self.chain.open_segments():
             self._context.aborted.cache.no_longer_open(opened.aborted)
-        self.chain.load(segments)
 
     def show(self) -> None:
         """What the catalog says of it may be shown."""
@@ -611,6 +616,7 @@ class Partition:
         self.deleted = True
         self.producers.end()
         self.fail(DELETED)
+        self._count_no_longer()
 
     # what changes in the catalog (told by who has written it there) ----------------------------------------
 

@@ -8,6 +8,10 @@ records. So the segments of the range are looked at, and those behind it, until 
 ends in it or later begins within the range: mostly the next one. The entries of a closed segment come from
 memory, or from its rows; a segment that has none says so in the catalog. A compacted one has no aborted
 records, so nobody needs to know of these.
+
+Who has a segment's rows read keeps what concerns its own range: memory may have no room for all segments of
+that at once. It is what began within the range, or was open at its first offset: no more than the range has
+batches and the partition may have open transactions, however many end in those segments.
 """
 
 from collections.abc import Iterator
@@ -43,6 +47,19 @@ class _Missing(Exception):
         self.segment = segment
 
 
+class _Load:
+    """The entries of a segment are being read. `found`: all, once that is `done`; None: that failed."""
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self.found: AbortedTransactions | None = None
+
+
+_Parts = dict[str, tuple[Aborted, bool]]
+"""What was found for a range in closed segments (by address), and whether there may be more in later ones.
+What a segment of an address has is the same for good."""
+
+
 class AbortedReader:
     """For all partitions of one gateway."""
 
@@ -51,13 +68,13 @@ class AbortedReader:
         self.loads = 0
         """Segments whose rows were read, in this life."""
         self._context = context
-        self._loading: dict[str, trio.Event] = {}
+        self._loading: dict[str, _Load] = {}
         self._limit = trio.CapacityLimiter(LOADS_AT_ONCE)
 
     def known(self, partition: "Partition", offset: int, end: int) -> Aborted | None:
         """Those that who reads [offset, end) must know; None if some are not in memory."""
         try:
-            return self._collect(partition, offset, end)
+            return self._collect(partition, offset, end, {})
         except _Missing:
             return None
 
@@ -65,20 +82,30 @@ class AbortedReader:
         """As `known`, from the stores if need be; of the chain as it is when this returns. Raises KafkaError:
         NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR.
         """
+        kept: _Parts = {}
         while True:
             try:
-                return self._collect(partition, offset, end)
+                return self._collect(partition, offset, end, kept)
             except _Missing as missing:
                 segment = missing.segment
-            await self._load(partition, segment)
+            of_segment = await self._load(partition, segment)
+            if of_segment is not None:
+                part: Aborted = []
+                goes_on = of_segment.collect(offset, end, part)
+                kept[segment.address] = part, goes_on
 
-    def _collect(self, partition: "Partition", offset: int, end: int) -> Aborted:
-        """Raises _Missing."""
+    def _collect(self, partition: "Partition", offset: int, end: int, kept: _Parts) -> Aborted:
+        """Of the chain as it is now, what is not in memory from `kept`. Raises _Missing."""
         found: Aborted = []
         for segment, of_segment in self._to_ask(partition, offset, end):
-            if of_segment is None:
+            if of_segment is not None:
+                goes_on = of_segment.collect(offset, end, found)
+            elif segment.address in kept:
+                part, goes_on = kept[segment.address]
+                found += part
+            else:
                 raise _Missing(segment)
-            if not of_segment.collect(offset, end, found):
+            if not goes_on:
                 break
         found.sort(key=itemgetter(1))
         return found
@@ -97,18 +124,20 @@ class AbortedReader:
             elif not segment.is_compacted and segment.aborted and _may_begin_below(segment, end):
                 yield segment, self.cache.get(segment.address)
 
-    async def _load(self, partition: "Partition", segment: Segment) -> None:
-        """Have the entries of a closed segment in memory, for a moment at least. Raises KafkaError."""
+    async def _load(self, partition: "Partition", segment: Segment) -> AbortedTransactions | None:
+        """The entries of a closed segment, from its rows; None: who was reading them could not. Raises
+        KafkaError.
+        """
         under_way = self._loading.get(segment.address)
         if under_way is not None:
-            await under_way.wait()
-            return
+            await under_way.done.wait()
+            return under_way.found
         if segment.last_sequence is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, partition.reason)
-        done = self._loading[segment.address] = trio.Event()
+        load = self._loading[segment.address] = _Load()
         try:
             async with self._limit:
-                found = await read_aborted(self._context, segment)
+                load.found = await read_aborted(self._context, segment)
         except (NotServed, ValueError, KeyError) as error:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
@@ -116,9 +145,10 @@ class AbortedReader:
             ) from None
         finally:
             del self._loading[segment.address]
-            done.set()
+            load.done.set()
         self.loads += 1
-        self.found(partition, segment.address, found)
+        self.found(partition, segment.address, load.found)
+        return load.found
 
     async def count(self, partition: "Partition", segment: Segment) -> tuple[int, int]:
         """How many aborted transactions end in a closed segment of its chain, and the lowest first offset of

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 
 from gateway.log.transactions import aborted_cache
@@ -79,38 +82,67 @@ def test_one_that_is_larger_than_all_is_not_kept() -> None:
 # segments that are written now ----------------------------------------------------------------------------
 
 
+def fill(cache: AbortedCache, count: int, end: Callable[[], None] = lambda: None) -> AbortedTransactions:
+    """A segment that is written now, with so many."""
+    of_segment = AbortedTransactions()
+    for offset in range(count):
+        cache.add(of_segment, AbortedTransaction(1, offset, offset, offset + 1), end)
+    return of_segment
+
+
 def test_those_of_open_segments_are_counted() -> None:
-    cache, first, second = AbortedCache(), AbortedTransactions(), AbortedTransactions()
-    for number in range(5):
-        cache.add(first, AbortedTransaction(1, number, number, number + 1))
-    cache.add(second, AbortedTransaction(1, 0, 1, 2))
+    cache = AbortedCache()
+    first, second = fill(cache, 5), fill(cache, 1)
     assert (len(first), len(second), cache.of_open_segments) == (5, 1, 6)
-    cache.no_longer_open(first)
-    assert cache.of_open_segments == 1
+    for _ in range(2):
+        cache.no_longer_open(first)
+        assert cache.of_open_segments == 1
     cache.no_longer_open(second)
     assert (cache.of_open_segments, cache.bytes) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("count", "of_others", "is_full"),
-    [
-        (0, 0, False),
-        (9, 0, False),
-        (10, 0, True),
-        (11, 0, True),
-        (3, 17, False),
-        (3, 18, True),
-        (2, 100, False),
-    ],
-)
-def test_a_segment_ends_that_has_very_many_or_many_where_all_have_too_many(
-    monkeypatch: pytest.MonkeyPatch, count: int, of_others: int, is_full: bool
+@pytest.mark.parametrize(("count", "is_full"), [(0, False), (9, False), (10, True), (11, True)])
+def test_a_segment_ends_that_has_very_many(
+    monkeypatch: pytest.MonkeyPatch, count: int, is_full: bool
 ) -> None:
     monkeypatch.setattr(aborted_cache, "MAX_OF_SEGMENT", 10)
-    monkeypatch.setattr(aborted_cache, "MANY", 3)
-    monkeypatch.setattr(aborted_cache, "MAX_OF_OPEN_SEGMENTS", 20)
-    cache, of_segment, others = AbortedCache(), AbortedTransactions(), AbortedTransactions()
-    for segment, number in ((of_segment, count), (others, of_others)):
-        for offset in range(number):
-            cache.add(segment, AbortedTransaction(1, offset, offset, offset + 1))
-    assert cache.is_full(of_segment) is is_full
+    cache = AbortedCache()
+    assert cache.is_full(fill(cache, count)) is is_full
+
+
+@pytest.mark.parametrize(
+    ("counts", "ended"),
+    [
+        ([20, 12], []),
+        ([20, 13], [0]),
+        ([1] * 32, []),
+        ([1] * 33, list(range(17))),
+        ([9, 7, 17], [2]),
+        ([9, 15, 9], [1, 0]),
+    ],
+)
+def test_where_all_have_too_many_the_largest_end(counts: list[int], ended: list[int]) -> None:
+    cache, told = AbortedCache(most_open=32), list[int]()
+    segments = [fill(cache, count, partial(told.append, place)) for place, count in enumerate(counts)]
+    assert told == ended
+    assert [place for place, one in enumerate(segments) if cache.is_full(one)] == sorted(ended)
+    left = sum(counts) - sum(counts[place] for place in ended)
+    for place in ended:
+        cache.no_longer_open(segments[place])
+    assert cache.of_open_segments == left
+    assert not any(cache.is_full(one) for place, one in enumerate(segments) if place not in ended)
+
+
+def test_who_could_not_end_is_told_so_again_and_not_with_each_that_comes() -> None:
+    cache, told = AbortedCache(most_open=32), list[str]()
+    first = fill(cache, 32, partial(told.append, "first"))
+    second = fill(cache, 1, partial(told.append, "second"))
+    assert told == ["first"]
+    for more in range(2, 5):
+        cache.add(second, AbortedTransaction(1, more, more, more + 1), partial(told.append, "second"))
+        assert told == ["first"] * (1 + (more > 3))
+    cache.no_longer_open(first)
+    third = fill(cache, 28, partial(told.append, "third"))
+    assert (cache.of_open_segments, told) == (32, ["first", "first"])
+    cache.add(third, AbortedTransaction(1, 28, 28, 29), partial(told.append, "third"))
+    assert told == ["first", "first", "third"]
