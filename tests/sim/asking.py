@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from tests.sim.clients import PartitionName
     from tests.sim.gateway_node import Life
 
+APIS = load_apis()
+
 SIZE_BYTES = 4
 PRODUCE_TIMEOUT_MS = 10_000
 
@@ -59,7 +61,7 @@ async def ask(life: Life, version: int, request: Any) -> Any:
     framed = frame_request(request.API_KEY, version, 1, "simulation", body)
     frame = memoryview(bytearray(framed))[SIZE_BYTES:]
     header = parse_request_header(frame)
-    api = load_apis().lookup(header.api_key)
+    api = APIS.lookup(header.api_key)
     assert api is not None, request
     asked = Request(
         header,

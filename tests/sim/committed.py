@@ -79,8 +79,8 @@ class CommittedReads:
         name = log.topic.name, log.index
         if len(set(aborted)) < len(aborted):
             raise BrokenPromise(f"an aborted transaction of {log} comes twice: {aborted}")
-        for header, is_shown in as_a_client_reads(batches, aborted):
-            transaction = self._world.transactions.of(name, header)
+        for header, batch, is_shown in as_a_client_reads(batches, aborted):
+            transaction = self._world.transaction_of(name, header, bytes(batch))
             where = f"offset {header.base_offset} of {log}, read from {offset}"
             if transaction is None:
                 if not is_shown:
@@ -91,7 +91,7 @@ class CommittedReads:
                 raise BrokenPromise(f"{where}: of {transaction!r}, {'shown' if is_shown else 'not shown'}")
 
 
-def as_a_client_reads(batches: Sequence[Batch], aborted: Aborted) -> list[tuple[BatchHeader, bool]]:
+def as_a_client_reads(batches: Sequence[Batch], aborted: Aborted) -> list[tuple[BatchHeader, Batch, bool]]:
     """Each batch of records, and whether a client shows it (``CompletedFetch.nextFetchedRecord``). What is
     listed comes in any order: clients sort it.
     """
@@ -105,5 +105,5 @@ def as_a_client_reads(batches: Sequence[Batch], aborted: Aborted) -> list[tuple[
             if not read_marker(bytes(batch)).is_commit:
                 being_aborted.discard(header.producer_id)
             continue
-        found.append((header, not (header.is_transactional and header.producer_id in being_aborted)))
+        found.append((header, batch, not (header.is_transactional and header.producer_id in being_aborted)))
     return found
