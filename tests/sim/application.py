@@ -9,6 +9,7 @@ cannot tell a late EndTxn, or a late commit of offsets, from one of the next tra
 
 from __future__ import annotations
 
+import math
 import random
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from tests.sim.asking import ADD_VERSION, OFFSET_FETCH_VERSION, VERSIONS
 from tests.sim.clients import NETWORK_SECONDS, REQUEST_SECONDS, RETRY_SECONDS
 from tests.sim.clients import Producer as Records
 from tests.sim.loop import BrokenPromise
+from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
 from wireproto.records.builder import build_batch
 from wireproto.records.header import TRANSACTIONAL_FLAG
@@ -42,6 +44,9 @@ LATE_SECONDS = 3.0
 LATE = 0.06
 DOUBLED = 0.1
 """Shares of requests, of those that may be late."""
+
+TAKES_EFFECT_SECONDS = 10.0
+"""How long an InitProducerId may wait for its effect that was told to try again."""
 
 COMMITS = 0.75
 """Share of the transactions that are not aborted for nothing."""
@@ -88,7 +93,6 @@ class Instance:
 
     async def run(self) -> None:
         """Work until it is over."""
-        self._program.newest = self
         self._all.running += 1
         try:
             with self.scope:
@@ -135,13 +139,20 @@ class Instance:
         lost = world.working and self._random.random() < world.plan.lost
         return (life, answers[0]) if answers and not lost else None
 
-    @staticmethod
     async def _carry_out(
-        life: Life, version: int, request: Any, answers: list[Any], over: trio.Event
+        self, life: Life, version: int, request: Any, answers: list[Any], over: trio.Event
     ) -> None:
-        answer = await asking.ask(life, version, request)
-        if life.answers:
-            answers.append(answer)
+        effect = math.inf
+        try:
+            answer = await asking.ask(life, version, request)
+            if life.answers:
+                answers.append(answer)
+            takes_long = _error_of(answer) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            effect = self._world.loop.now + (TAKES_EFFECT_SECONDS if takes_long else 0.0)
+        finally:
+            if request.API_KEY == ApiKey.INIT_PRODUCER_ID:
+                # Of a life that died in the middle the log may have it.
+                self._program.fenced_until(min(effect, self._world.loop.now + TAKES_EFFECT_SECONDS))
         over.set()
 
     def _come_late(self, to: PartitionName, version: int, request: Any) -> None:
@@ -166,8 +177,9 @@ class Instance:
     def _ends_with(self, error: ErrorCode, what: str) -> None:
         """It was told what ends a producer. Raises BrokenPromise: and it is the only one."""
         self._world.reached[f"instances ended: {error.name}"] += 1
-        if self._program.newest is self and not self._program.is_hasty:
-            raise BrokenPromise(f"{self._program.name} is told {error.name} for {what}, and nobody else came")
+        program = self._program
+        if not program.is_hasty and program.may_fence_until <= self.initialised:
+            raise BrokenPromise(f"{program.name} is told {error.name} for {what}, and nobody else came")
         self._is_over = True
 
     # the beginning ------------------------------------------------------------------------------------------
@@ -188,6 +200,7 @@ class Instance:
             self._sequences.clear()
         self._id, self._epoch = producer_id, epoch
         self._all.given(producer_id, epoch, self)
+        self._program.given(producer_id, epoch)
 
     async def _begin_at_the_offset(self) -> None:
         self._position = await self.look_until_known()
@@ -316,9 +329,9 @@ class Instance:
     def _acknowledged(
         self, life: Life, work: Work, partition: PartitionName, name: bytes, offset: int, sent: float
     ) -> None:
-        newest = self._program.newest
-        if newest is not None and newest is not self and newest.initialised < sent:
-            raise BrokenPromise(f"a batch of {work!r} was taken behind {self._program.name}'s next instance")
+        latest = self._program.latest
+        if latest > (self._id, self._epoch) and self._program.latest_since < sent:
+            raise BrokenPromise(f"a batch of {work!r} was taken, and {latest} had been given before")
         log = life.partition(*partition)
         if log is not None and life.answers:
             self._world.history.on_acknowledged(log, name, offset)
@@ -388,7 +401,7 @@ def _error_of(answer: Any) -> int:
     """Of an answer of the coordinator: its first error, if any."""
     topics = getattr(answer, "results_by_topic_v3_and_below", None)
     if topics is None:
-        return int(answer.error_code)
+        return int(getattr(answer, "error_code", 0) or 0)
     errors = [one.partition_error_code for topic in topics for one in topic.results_by_partition]
     return next((error for error in errors if error), 0)
 

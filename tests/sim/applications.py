@@ -105,7 +105,12 @@ class Program:
         """The `transaction.version` of its client."""
         self.is_hasty = number % 4 == 3
         """Its transactions time out soon."""
-        self.newest: Instance | None = None
+        self.latest = (-1, -1)
+        """The highest producer id and epoch that one of its instances was given, and since when."""
+        self.latest_since = 0.0
+        self.may_fence_until = 0.0
+        """When the last InitProducerId took effect, as far as is known: whoever was initialised before that
+        may be fenced."""
         self.seen = 0
         """The highest offset that its group was seen to have committed."""
         self.answered = 0
@@ -116,6 +121,15 @@ class Program:
 
     def group_coordinator(self) -> PartitionName:
         return OFFSETS_TOPIC, partition_for(self.group, COORDINATOR_PARTITIONS)
+
+    def given(self, producer_id: int, epoch: int) -> None:
+        """An instance goes on with these."""
+        if (producer_id, epoch) > self.latest:
+            self.latest, self.latest_since = (producer_id, epoch), self.all.world.loop.now
+
+    def fenced_until(self, when: float) -> None:
+        """An InitProducerId has taken effect, or will have by then."""
+        self.may_fence_until = max(self.may_fence_until, when)
 
     def looked(self, offset: int, seen: int, answered: int) -> None:
         """The group has committed this, as told to one who asked when `seen` was known, and `answered` if it

@@ -299,7 +299,9 @@ class World:
         """Which one a batch is part of; None: of none."""
         if not header.is_transactional or header.is_control:
             return None
-        return self.applications.of(content) or self.transactions.of(partition, header)
+        if header.producer_id >= FIRST_PRODUCER_ID:
+            return self.applications.of(content)
+        return self.transactions.of(partition, header)
 
     async def _audit(self) -> None:
         life = self.current_life()
