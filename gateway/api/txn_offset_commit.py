@@ -133,7 +133,7 @@ class _Commit:
         group = groups.for_transactional_commit(
             body.group_id, member_id, instance_id, generation, client, self.offsets
         )
-        part_of = TransactionOf(body.producer_id, body.producer_epoch, guard)
+        part_of = TransactionOf(body.producer_id, body.producer_epoch, guard, client)
         try:
             pending = groups.transactional.begin_commit(group, part_of, self.offsets)
             await groups.journal.group_commit.durable(pending)

@@ -40,10 +40,6 @@ def _ours_is_stored(kafka: Any, ours: Any) -> bool:
     return kafka in {2, -1, 0, ABSENT} and (isinstance(ours, dict) or ours in {0, 1})
 
 
-def _none_and_empty(kafka: Any, ours: Any) -> bool:
-    return bool(kafka is None and ours == [])
-
-
 @dataclass(frozen=True)
 class Allowed:
     """A pattern over `case:path` (as in fnmatch), when it applies, and why the difference is right.
@@ -145,9 +141,6 @@ ALLOWED: list[Allowed] = [
     Allowed("nothing_there.quorum:*.log_end_offset", "as the high watermark"),
     Allowed("nothing_there.quorum:*.leader_epoch", "one life of one leader; Kafka elects anew at each start"),
     Allowed("nothing_there.quorum:*.listeners*", "the gateway's own listener: there is no controller apart"),
-    Allowed(
-        "*:*.aborted_transactions", "null under read_uncommitted: here always a list, empty", _none_and_empty
-    ),
     Allowed("*:*configs(min.insync.replicas)*", "Kafka stores its default as a cluster-wide dynamic config"),
     Allowed("produce.unusual_batches:id without epoch.*", "an id without an epoch: no producer sends it"),
     Allowed("produce.unusual_batches:read back*partitions(21).*", "the record of the line above"),
