@@ -264,12 +264,18 @@ class Closer:
             logger.info("store %s has not the whole of segment %s yet: it copies the rest", member, address)
             sources = [name for name in closing.all if name != member]
 
+            def noted() -> bool:
+                return self._context.catalog.get(keys.closing_key(address)) is not None
+
             def wanted() -> bool:
-                return self._waiting.get(address) is closing and member in closing.members
+                return self._waiting.get(address) is closing and member in closing.members and noted()
 
             end, at = closing.end, closing.at
             if await self._context.copier.copy(member, address, end, sources, at=at, wanted=wanted):
                 entry = CloseEntry(address, end, at)
                 self._context.producer.segments.close(member, entry, self._on_answer)
+            elif self._waiting.get(address) is closing and not noted():
+                # Another gateway that has its log has told all members, and perhaps deleted it since.
+                self.drop([address])
         finally:
             slots.release()

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from unittest.mock import patch
 
 import trio
@@ -20,14 +20,17 @@ import trio
 from gateway.api import fetch as fetch_api
 from gateway.catalog import keys
 from gateway.catalog.interface import CatalogFailed, CompareFailed, Entry
+from gateway.cluster.feature_levels import METADATA, TRANSACTION_VERSION
 from gateway.cluster.stores import StoreRefused
 from gateway.groups import coordinator
 from gateway.groups.internal_topic import OFFSETS_TOPIC
+from gateway.leadership.records import FinalizedFeatures, pack_features
 from gateway.log.compaction import compactor as compaction
 from gateway.log.compaction import run as compaction_run
 from gateway.log.compaction.rules import KEY_BYTES
 from gateway.log.idempotence.state import ProducerState
 from gateway.log.recovery import producers_at_end
+from gateway.transactions.internal_topic import TRANSACTION_TOPIC
 from mesh import reader
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.starts import last_commit_of, unpack_starts
@@ -38,6 +41,8 @@ from mesh.store import store as store_module
 from mesh.store.identity import learn
 from mesh.store.values import unpack_number
 from tests.sim import invariants
+from tests.sim.application import start_programs
+from tests.sim.applications import COORDINATOR_PARTITIONS, FIRST_PRODUCER_ID, Applications
 from tests.sim.catalog import CatalogFile, SimCatalog
 from tests.sim.clients import Passers, Producer
 from tests.sim.committed import CommittedReads
@@ -51,18 +56,19 @@ from tests.sim.loop import BrokenPromise, Loop, UnevenTrio, make_deterministic
 from tests.sim.lost_rows import LostRows
 from tests.sim.network import Network
 from tests.sim.older_catalogs import OlderCatalogs
-from tests.sim.plan import GATEWAY, MANY_PRODUCERS, NEVER, Fault, Plan
+from tests.sim.plan import GATEWAY, INPUTS, MANY_PRODUCERS, NEVER, Fault, Plan
 from tests.sim.readers import LogReader
 from tests.sim.store_node import Member, make_committer_for, make_database_for, make_node
-from tests.sim.transactions import Transactions
+from tests.sim.transactions import Transaction, Transactions
 from wireproto.kafka.errors import KafkaError
-from wireproto.records.header import CRC_OFFSET
+from wireproto.records.header import CRC_OFFSET, BatchHeader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from gateway.catalog.interface import Catalog
     from gateway.log.partition import Partition
+    from tests.sim.applications import Work
     from tests.sim.clients import PartitionName
 
 OFFSETS_PARTITIONS = 2
@@ -120,10 +126,10 @@ class World:
         """By their ids."""
         self.commits = Commits(self)
         self.transactions = Transactions(self)
-        self._audited: Life | None = None
-        """The life whose groups were compared with their log, when all was healed."""
-        self._read_all: Life | None = None
-        """The life whose logs were read whole, when all was healed."""
+        self.applications = Applications(self)
+        self._audited = self._read_all = cast("Life | None", None)
+        """The lives whose groups were compared with their log, and whose logs were read whole, when all was
+        healed."""
         self.nursery: trio.Nursery
         self._gateway_down = self._ids = 0
         self._healed_at = 0.0
@@ -178,14 +184,18 @@ class World:
                 Passers(self, name).begin()
         start_clients(self)
         self.transactions.begin()
+        start_programs(self.applications)
         LogReader(self).begin()
 
     def _write_topics(self) -> None:
         """The catalog as a gateway has made it that created these topics."""
         values: dict[str, Any] = {keys.CLUSTER: {"id": "simulated", "format": keys.FORMAT}}
         shapes = {f"topic-{number}": self.plan.partitions for number in range(self.plan.topics)}
-        if self.plan.groups:
+        if self.plan.groups or self.plan.applications:
             shapes[OFFSETS_TOPIC] = OFFSETS_PARTITIONS
+        if self.plan.applications:
+            shapes |= {TRANSACTION_TOPIC: COORDINATOR_PARTITIONS, INPUTS: 1}
+            values[keys.PRODUCER_IDS] = FIRST_PRODUCER_ID
         for number, (name, partitions) in enumerate(shapes.items(), 1):
             self.topic_names[f"{number:032x}"] = name
             values[keys.topic_key(name)] = {
@@ -201,6 +211,10 @@ class World:
             }
         for key, value in values.items():
             self.catalog_file.entries[key] = Entry(key, keys.pack(value), 1, 1)
+        if self.plan.applications:
+            levels = {METADATA: 30, TRANSACTION_VERSION: self.plan.transaction_version}
+            features = pack_features(FinalizedFeatures(1, levels))
+            self.catalog_file.entries[keys.FEATURES] = Entry(keys.FEATURES, features, 1, 1)
         self.catalog_file.revision = 1
 
     def _configs(self, topic: str) -> dict[str, str]:
@@ -245,10 +259,12 @@ class World:
         elif not self._healed_at:
             invariants.check_all(self)
             self.transactions.check()
+            self.applications.check()
         else:
             waiting = invariants.what_is_missing(self)
-            waiting = waiting or self.transactions.missing()
-            if not waiting and self.plan.transactions and self._read_all is not self.current_life():
+            waiting = waiting or self.applications.missing() or self.transactions.missing()
+            transactions = self.plan.transactions or self.plan.applications
+            if not waiting and transactions and self._read_all is not self.current_life():
                 waiting = "what is committed is not read yet"
                 self.nursery.start_soon(self._read_committed)
             if not waiting and self.plan.groups and self._audited is not self.current_life():
@@ -270,11 +286,22 @@ class World:
         try:
             for life in self.current_lives():
                 await CommittedReads(life).all()
+            await self.applications.audit()
         except KafkaError:
             return  # not now
         except BrokenPromise as broken:
             self.loop.end(broken)
         self._read_all = self.current_life()
+
+    def transaction_of(
+        self, partition: PartitionName, header: BatchHeader, content: bytes
+    ) -> Transaction | Work | None:
+        """Which one a batch is part of; None: of none."""
+        if not header.is_transactional or header.is_control:
+            return None
+        if header.producer_id >= FIRST_PRODUCER_ID:
+            return self.applications.of(content)
+        return self.transactions.of(partition, header)
 
     async def _audit(self) -> None:
         life = self.current_life()
@@ -746,6 +773,7 @@ def simulated_parts(world: World) -> Iterator[None]:
         patch.object(store_module, "Committer", make_committer_for(world)),
         patch.object(store_db, "rocksdict", SimRocks),
         patch("mesh.requests.uuid4", world.next_uuid),
+        patch("gateway.transactions.sweep.TIMEOUTS_SECONDS", 0.5),
         patch("gateway.cluster.lineage.uuid4", world.next_uuid),
         patch("mesh.store.identity.uuid4", world.next_uuid),
         patch("gateway.cluster.store_lives.KEEP_SECONDS", 0.3),

@@ -28,9 +28,11 @@ from mesh.producer import Producer
 from mesh.reader import Reader
 from mesh.requests import Requests
 from mesh.routing import gateway_routes
+from tests.sim.asking import SimPeers
 from tests.sim.clients import Consumer
 from tests.sim.committed import CommittedReads
 from tests.sim.fetch_sessions import SessionConsumer
+from tests.sim.late_coordination import LateMarkers, LateVerifier
 from tests.sim.loop import NodeClock
 from tests.sim.network import SimNode
 from tests.sim.plan import GATEWAY, gateway_name
@@ -38,6 +40,7 @@ from tests.sim.plan import GATEWAY, gateway_name
 if TYPE_CHECKING:
     from gateway.cluster.alive import Alive
     from gateway.groups.served import Group
+    from gateway.transactions.verifier import Verifier
     from tests.sim.cluster import World
     from tests.sim.plan import Plan
 
@@ -127,11 +130,15 @@ class Life:
             for partition in self.partitions():
                 self.world.history.watch(self, partition)
             nursery.start_soon(Consumer(self).run)
-            if self.world.plan.transactions:
+            if self.world.plan.transactions or self.world.plan.applications:
                 nursery.start_soon(CommittedReads(self).run)
             if self.world.plan.groups:
                 self._watch_deletions()
+            if self.world.plan.groups or self.world.plan.applications:
                 nursery.start_soon(self.broker.groups.run)
+            if self.world.plan.applications:
+                self._coordinate()
+                nursery.start_soon(self.broker.transactions.run)
             for number in range(self.world.plan.sessions):
                 nursery.start_soon(SessionConsumer(self, number).run)
             if self.world.plan.remembers:
@@ -158,6 +165,15 @@ class Life:
         context.world = world
         context.wall_offset_ms = world.random.randint(-5000, 5000)
         return context
+
+    def _coordinate(self) -> None:
+        """What coordinators ask and tell is late at times."""
+        broker, coordinator = self.broker, self.broker.transactions
+        if self.gateway:
+            peers: Any = SimPeers(self)
+            broker.marker_routes._peers = broker.verifier._peers = peers
+        broker.verifier = cast("Verifier", LateVerifier(self, broker.verifier))
+        coordinator.markers._target = LateMarkers(self, coordinator.markers._target)
 
     @property
     def answers(self) -> bool:

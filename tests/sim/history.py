@@ -15,15 +15,17 @@ from gateway.log.segment import Segment
 from tests.sim.ledger import Ledger
 from tests.sim.loop import BrokenPromise
 from wireproto.dafka.messages import Record
-from wireproto.records.header import read_header
+from wireproto.records.header import BatchHeader, read_header
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mesh.protocol.commit import Commit
+    from tests.sim.applications import Work
     from tests.sim.clients import PartitionName
     from tests.sim.cluster import World
     from tests.sim.gateway_node import Life
+    from tests.sim.transactions import Transaction
 
 
 class Watcher:
@@ -97,9 +99,15 @@ class History:
                 partition,
                 compacted=compacted,
                 keeps_tombstones=plan.keeps_tombstones,
-                transaction_of=partial(self._world.transactions.of, partition),
+                logged=partial(self._logged, partition),
             )
         return self._ledgers[partition]
+
+    def _logged(
+        self, partition: PartitionName, header: BatchHeader, content: bytes
+    ) -> Transaction | Work | None:
+        self._world.applications.logged(partition, header, content)
+        return self._world.transaction_of(partition, header, content)
 
     # as it happens ----------------------------------------------------------------------------------------
 

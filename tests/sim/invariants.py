@@ -17,6 +17,7 @@ from mesh.protocol.disk import StoreCorrupt
 from mesh.store import keys as store_keys
 from tests.sim.groups import is_loading
 from tests.sim.loop import BrokenPromise
+from tests.sim.plan import COORDINATED
 from wireproto.records.header import read_header
 
 if TYPE_CHECKING:
@@ -287,7 +288,7 @@ def _check_doubles(world: World, partition: PartitionName, chain: list[Segment])
             if content is None:
                 continue
             header = read_header(content)
-            if header.producer_id >= 0 and not header.is_control:
+            if header.producer_id >= 0 and not header.is_control and partition[0] not in COORDINATED:
                 name = header.producer_id, header.producer_epoch, header.base_sequence
                 known = seen.setdefault(name, header.base_offset)
                 if known != header.base_offset:
@@ -335,7 +336,7 @@ def what_is_missing(world: World) -> str:
         for log in life.partitions():
             if life.context.leads(log) and log.state is not PartitionState.READY:
                 return f"{log} does not serve: {log.reason}"
-        if world.plan.groups and (loading := is_loading(life)):
+        if (world.plan.groups or world.plan.applications) and (loading := is_loading(life)):
             return loading
     waiting = [producer for producer in world.producers if producer.unanswered and not producer.stopped]
     if waiting:

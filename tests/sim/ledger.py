@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.sim.loop import BrokenPromise
+from tests.sim.plan import COORDINATED
 from tests.sim.transactions import State
 from wireproto.records.header import BatchHeader, read_header
 from wireproto.records.iteration import iter_records
@@ -18,6 +19,7 @@ from wireproto.records.iteration import iter_records
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from tests.sim.applications import Work
     from tests.sim.clients import PartitionName
     from tests.sim.transactions import Transaction
 
@@ -58,13 +60,14 @@ class Ledger:
         *,
         compacted: bool,
         keeps_tombstones: bool,
-        transaction_of: Callable[[BatchHeader], Transaction | None],
+        logged: Callable[[BatchHeader, bytes], Transaction | Work | None],
     ) -> None:
+        """`logged` is told of each batch, and says which transaction it is part of."""
         self.records: dict[int, Logged] = {}
         self._of_key: dict[bytes, list[int]] = {}
         """Key -> offsets of its records, ascending."""
-        self._transaction_of = transaction_of
-        self._transactions: dict[int, Transaction] = {}
+        self._logged = logged
+        self._transactions: dict[int, Transaction | Work] = {}
         """Offset -> the transaction that it is part of."""
         self.gone: dict[int, float] = {}
         """Offset -> when the log was seen without it, for the first time."""
@@ -81,7 +84,7 @@ class Ledger:
         if header.base_offset in self.bases:
             return
         self.bases.add(header.base_offset)
-        if header.producer_id >= 0 and not header.is_control:
+        if header.producer_id >= 0 and not header.is_control and self._partition[0] not in COORDINATED:
             name = header.producer_id, header.producer_epoch, header.base_sequence
             known = self._producers.setdefault(name, header.base_offset)
             if known != header.base_offset:
@@ -89,7 +92,7 @@ class Ledger:
                     f"producer {header.producer_id}'s batch {header.base_sequence} came into"
                     f" {self._partition} at offset {known} and {header.base_offset}"
                 )
-        transaction = self._transaction_of(header)
+        transaction = self._logged(header, content)
         for offset, record in records.items():
             self.records[offset] = record
             if transaction is not None:

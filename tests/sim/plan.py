@@ -10,11 +10,18 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gateway.groups.internal_topic import OFFSETS_TOPIC
+from gateway.transactions.internal_topic import TRANSACTION_TOPIC
 
 NEVER = 86_400.0
 """Seconds that no schedule has."""
 
 DAY_MS = 86_400_000
+
+INPUTS = "inputs"
+"""The topic whose offsets programs commit; it has no records."""
+
+COORDINATED = frozenset((OFFSETS_TOPIC, TRANSACTION_TOPIC))
+"""Topics that only coordinators write to."""
 
 MANY_PRODUCERS = 2000
 """More than write to any partition in a schedule."""
@@ -96,6 +103,10 @@ class Plan:
     """Consumers of each gateway life that read with fetch sessions."""
     transactions: int = 0
     """Transactional producers."""
+    applications: int = 0
+    """Programs that work exactly once, with the gateway's own coordinator (`tests.sim.applications`)."""
+    transaction_version: int = 2
+    """The level of that feature."""
     gateways: int = 1
     """More than one: `tests.sim.gateways`."""
     remembers: bool = False
@@ -121,8 +132,10 @@ class Plan:
 
     def policy(self, topic: str) -> str:
         """Of a topic by its name."""
-        if topic == OFFSETS_TOPIC:
+        if topic in COORDINATED:
             return "compact"
+        if topic == INPUTS:
+            return "delete"
         number = int(topic.removeprefix("topic-"))
         return self.policies[number % len(self.policies)]
 

@@ -128,7 +128,7 @@ class Transactions:
         for producer in self.producers:
             if producer.transaction is not None:
                 return f"{producer.transaction!r} is not over"
-        for life in self.world.current_lives() if self.producers else ():
+        for life in self.world.current_lives():
             for log in life.partitions():
                 if life.context.leads(log) and log.last_stable_offset != log.high_watermark:
                     return (

@@ -8,6 +8,7 @@ a consumer that is reading the transaction right now is to see its end.
 
 from collections import deque
 from collections.abc import Iterable
+from operator import itemgetter
 
 from wireproto.records.header import BatchHeader
 
@@ -25,9 +26,9 @@ class TransactionsGoneThrough:
 
     def begin(self, aborted: Iterable[tuple[int, int]]) -> None:
         """The next segment comes. These are all aborted transactions with something in it, (producer id,
-        first offset), by their first offsets.
+        first offset), in any order.
         """
-        self._aborted = deque(aborted)
+        self._aborted = deque(sorted(aborted, key=itemgetter(1)))
         self._being_aborted.clear()
 
     def is_aborted(self, header: BatchHeader) -> bool:

@@ -134,6 +134,40 @@ def test_a_member_that_lacks_something_is_told_again_when_it_has_copied_that() -
     run(body)
 
 
+def test_what_another_gateway_has_told_is_copied_no_more_and_keeps_nothing_waiting() -> None:
+    """It has the log now, and may have deleted the segment: no source has that any more."""
+    other = Segment("B" * 32, 0, 10, (ONE, TWO, THREE), 2, 0).closed(20, 9, 0)
+
+    async def body(setup: Setup) -> None:
+        setup.stores.lacking = {TWO}
+        copied = []
+
+        async def copy(
+            member: str, address: str, *_: object, wanted: Callable[[], bool], **__: object
+        ) -> bool:
+            while address == ADDRESS and wanted():
+                await trio.sleep(1)
+            copied.append((member, address))
+            setup.stores.lacking.discard(member)
+            return address != ADDRESS
+
+        setup.log.context.copier.copy = copy  # type: ignore[assignment]
+        await setup.note(SEGMENT)
+        setup.closer.begin([SEGMENT], lambda: setup.heard.append("heard"))
+        await trio.sleep(5)
+        assert (copied, setup.closer.untold()) == ([], {TWO: 1})
+        await setup.note(other)
+        setup.closer.begin([other])
+        await trio.sleep(5)
+        assert setup.closer.untold() == {TWO: 2}
+        await setup.log.catalog.transact([], {}, [keys.closing_key(ADDRESS)])
+        await trio.sleep(5)
+        assert copied == [(TWO, ADDRESS), (TWO, other.address)]
+        assert setup.closer.untold() == {}
+
+    run(body)
+
+
 def test_a_replacement_meanwhile_forgets_nobody_who_waits() -> None:
     async def body(setup: Setup) -> None:
         setup.stores.away = {TWO, THREE}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 from gateway.common.marker import Marker
@@ -52,8 +53,10 @@ def marker(
 
 
 def as_shown(batches: Sequence[Batch], aborted: Aborted) -> list[tuple[int, bytes | None]]:
-    """Offsets and values that a client under read_committed shows (``CompletedFetch.nextFetchedRecord``)."""
-    listed, being_aborted = deque(aborted), set[int]()
+    """Offsets and values that a client under read_committed shows (``CompletedFetch.nextFetchedRecord``).
+    What is listed comes in any order: clients sort it.
+    """
+    listed, being_aborted = deque(sorted(aborted, key=itemgetter(1))), set[int]()
     shown = []
     for batch in batches:
         header = read_header(batch)

@@ -93,6 +93,7 @@ WALKS: dict[str, tuple[str, list[tuple[int, int]], str]] = {
     "each of them is": ("a -a a -a a -a", [(a, 0), (a, 2), (a, 4)], "-+-+-+"),
     "interleaved, one is committed": ("a b a b -a +b", [(a, 0)], "-+-+++"),
     "interleaved, both are aborted": ("a b -b a -a", [(a, 0), (b, 1)], "--+-+"),
+    "the one that ended first is listed first": ("a b -b a -a", [(b, 1), (a, 0)], "--+-+"),
     "one that began in an earlier segment": ("a p -a a", [(a, UNKNOWN)], "-+++"),
     "one that ends in a later segment": ("p a p a", [(a, 1)], "+-+-"),
     "another producer's commit ends nothing": ("a +b a -a", [(a, 0)], "---+"),
