@@ -51,6 +51,10 @@ class Program:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
+    def wait_for_end(self, seconds: float = START_SECONDS) -> int:
+        """Its exit code, once it has ended by itself. Raises subprocess.TimeoutExpired."""
+        return self._process.wait(seconds)
+
     def wait_until(self, happened: Callable[[], bool], seconds: float = START_SECONDS) -> None:
         """Looks every few milliseconds; the program's end or the end of patience is an error."""
         deadline = time.monotonic() + seconds
