@@ -152,7 +152,7 @@ def test_what_is_refused(
     refused(spark, bootstrap, archive, {source: new_topic(3)}, "is there already", create=True)
     assert not list(archive.glob("_pipeline/replays/*.json"))
     too_long = KafkaOptions(bootstrap, {"transaction.timeout.ms": "2000000000"})
-    with pytest.raises(Refused, match="has none for us.*(?i:timeout)"):
+    with pytest.raises(Refused, match=r"has none for us.*(?i:timeout)"):
         has_transactions(Plan("r", too_long, (source,), transactions="yes"))
     assert not has_transactions(Plan("r", too_long, (source,)))
 

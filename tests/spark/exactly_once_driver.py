@@ -36,7 +36,8 @@ def main(bootstrap: str, source: str, target: str, folder: Path, per_batch: str,
     if stop:
         place, number, file = stop
         _Stopping.stop = (place, int(number), Path(file))
-    writer = frame.select("key", "value").writeStream.foreachBatch(function)
+    strings = frame.selectExpr("CAST(key AS STRING)", "CAST(value AS STRING)")
+    writer = strings.writeStream.foreachBatch(function)
     writer = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
     writer.start().awaitTermination()
 

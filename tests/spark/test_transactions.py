@@ -121,16 +121,11 @@ def test_batches_between_any_two_offsets(spark: SparkSession, scene: Scene) -> N
 def test_streams(spark: SparkSession, scene: Scene, tmp_path: Path, options: Mapping[str, str]) -> None:
     """One stream sees transactions begin and end; another one, of everything, sees each record at once."""
     log = scene(2)
-    options = {
-        "subscribe": log.topic,
-        "startingOffsets": "earliest",
-        "includeHeaders": "true",
-        **SOON,
-        **options,
-    }
+    common = {"subscribe": log.topic, "startingOffsets": "earliest", "includeHeaders": "true"}
+    options = {**common, **SOON, **options}
     queries = {
         name: to_parquet(read_stream(spark, log.bootstrap, **made), tmp_path / name, processingTime=TRIGGER)
-        for name, made in (("stable", everything | COMMITTED), ("everything", everything))
+        for name, made in (("stable", options | COMMITTED), ("everything", options))
     }
 
     def compare() -> None:
