@@ -62,6 +62,15 @@ class Pumped:
         command = [sys.executable, "-m", "tests.spark.exactly_once_driver", *own, *map(str, stop)]
         return Program(command, self._folder / f"life-{self._lives}.log")
 
+    def wait_for_a_batch(self, program: Program) -> None:
+        """Until it has done one more micro-batch, or has ended."""
+        folder = self._folder / "checkpoint" / "commits"
+        before = set(folder.glob("[0-9]*"))
+        deadline = time.monotonic() + END_SECONDS
+        while program.returncode is None and set(folder.glob("[0-9]*")) == before:
+            assert time.monotonic() < deadline, f"does not get on:\n{program.text[-4000:]}"
+            time.sleep(0.01)
+
     def run_to_the_end(self) -> int:
         """Start it again until it has done all; how often it ended by itself before."""
         said = ""

@@ -1,6 +1,6 @@
 """The documented `foreachBatch` that writes in transactions, while driver and gateways get a SIGKILL.
 
-`tests.spark.kills` goes on for longer.
+`tests.spark.kills_exactly_once` goes on for longer.
 """
 
 from __future__ import annotations

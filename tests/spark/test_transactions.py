@@ -113,7 +113,7 @@ def test_batches_between_any_two_offsets(spark: SparkSession, scene: Scene) -> N
     "options",
     [
         pytest.param({}, id="plain"),
-        pytest.param({"maxOffsetsPerTrigger": "5"}, id="maxOffsetsPerTrigger"),
+        pytest.param({"maxOffsetsPerTrigger": "23"}, id="maxOffsetsPerTrigger"),
         pytest.param({"minPartitions": "7"}, id="minPartitions"),
         pytest.param({"minOffsetsPerTrigger": "12", "maxTriggerDelay": "1s"}, id="minOffsetsPerTrigger"),
     ],
