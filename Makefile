@@ -70,7 +70,7 @@ help:
 	@echo 'make kills   N random SIGKILLs of a mesh under load, from SEED on'
 	@echo 'make kills-gateways  the same of several gateways that one process keeps running'
 	@echo 'make kills-cluster  N random faults of three gateways over three members of etcd, on hosts of their own  (as root)'
-	@echo 'make kills-spark  Spark reads, writes and streams while gateways are killed, SECONDS (120) long'
+	@echo 'make kills-spark  Spark reads, writes and streams while gateways are killed, SECONDS (120) long; so, with its driver, in transactions'
 	@echo 'make abuse   all attacks at random beside a good client, SECONDS (3600) long   (SEED=, ABUSE_ARGS="--only poison")'
 	@echo 'make mutants  mutations of the source, and the test that notices each  (PART=2/4, ONLY=name)'
 	@echo 'make groups  members of four clients in one group under faults, SECONDS (300) long  (SEED=, GROUPS_ARGS=)'
@@ -130,6 +130,7 @@ kills-cluster: $(VENV)/.test-stamp
 kills-spark: SECONDS = 120
 kills-spark: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.spark.kills --seconds $(SECONDS)
+	$(BIN)/python -m tests.spark.kills_exactly_once --seconds $(SECONDS) --seed $(SEED)
 
 abuse: SECONDS = 3600
 abuse: $(VENV)/.test-stamp

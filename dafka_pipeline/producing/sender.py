@@ -230,8 +230,27 @@ class Sender:
             raise Ended(LATER, self.watch.ended)
 
     def _ended(self, error: Any) -> Ended:
+        error = self._cause(error)
         self.watch.end(str(error))
         return ended_by(error)
+
+    def _cause(self, error: Any) -> Any:
+        """What a transaction has failed of. librdkafka drops the rest of it, and to hear of that is all that
+        the last record of a piece gets.
+        """
+        from confluent_kafka import KafkaError, KafkaException
+
+        dropped = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
+        if "transactional.id" not in self.settings or not isinstance(error, KafkaError):
+            return error
+        if error.code() not in dropped:
+            return error
+        try:
+            # Changes nothing while one is open; where that has failed, each call says why.
+            self.producer.begin_transaction()
+        except KafkaException as exception:
+            return exception.args[0]
+        return error
 
 
 def foreign_text(at: TopicPartition, offset: int, expected: int) -> str:

@@ -10,13 +10,23 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import ProduceRequest
 
-from tests.differential.batches import Batch, Record, batch, records_of, whole_batches
+from tests.differential.batches import (
+    CONTROL,
+    TRANSACTIONAL,
+    Batch,
+    Record,
+    batch,
+    records_of,
+    whole_batches,
+)
 from tests.differential.wire import Connection
 
 FETCH_BYTES = 4 * 1024 * 1024
 SETTLE_SECONDS = 20.0
 SMALL_BATCH_BYTES = 1500
 NOT_LEADER = 6
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+ABORT_MARKER = b"\0\0\0\0"
 
 
 def stored_batches(bootstrap: str, topic: str, partition: int = 0, *, gaps: bool = False) -> list[Batch]:
@@ -48,7 +58,46 @@ def stored_records(
     ]
 
 
-def _fetch(topic: str, partition: int, offset: int) -> FetchRequest:
+def committed_records(bootstrap: str, topic: str, partition: int = 0) -> list[tuple[int, Record]]:
+    """Every (offset, record) of a partition that a reader of committed records gets: up to the last stable
+    offset, without markers and what was aborted.
+    """
+    found: list[tuple[int, Record]] = []
+    offset = 0
+    with Connection(bootstrap) as connection:
+        while True:
+            request = _fetch(topic, partition, offset, READ_COMMITTED)
+            answer = connection.ask(request).responses[0].partitions[0]
+            assert answer.error_code == 0, answer
+            if offset >= answer.last_stable_offset:
+                return found
+            new = list(whole_batches(answer.records))
+            assert new, f"nothing at {offset}, below the last stable offset {answer.last_stable_offset}"
+            aborted = [(one.producer_id, one.first_offset) for one in answer.aborted_transactions or []]
+            found += [pair for one in _committed(new, aborted) for pair in records_of(one)]
+            offset = new[-1].base_offset + new[-1].last_offset_delta + 1
+
+
+def _committed(batches: Sequence[Batch], aborted: Sequence[tuple[int, int]]) -> list[Batch]:
+    """Those of no transaction, or of a committed one. `aborted`: producer ids and first offsets, as Fetch has
+    them.
+    """
+    left = sorted(aborted, key=lambda one: one[1])
+    aborting: set[int] = set()
+    found = []
+    for one in batches:
+        while left and left[0][1] <= one.base_offset:
+            aborting.add(left.pop(0)[0])
+        if one.attributes & CONTROL:
+            [(_, marker)] = records_of(one)
+            if marker.key == ABORT_MARKER:
+                aborting.discard(one.producer_id)
+        elif not (one.attributes & TRANSACTIONAL and one.producer_id in aborting):
+            found.append(one)
+    return found
+
+
+def _fetch(topic: str, partition: int, offset: int, isolation: int = READ_UNCOMMITTED) -> FetchRequest:
     part = FetchRequest.FetchTopic.FetchPartition(
         partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES
     )
@@ -57,6 +106,7 @@ def _fetch(topic: str, partition: int, offset: int) -> FetchRequest:
         max_wait_ms=500,
         min_bytes=0,
         max_bytes=FETCH_BYTES,
+        isolation_level=isolation,
         session_id=0,
         session_epoch=-1,
         topics=[FetchRequest.FetchTopic(topic=topic, partitions=[part])],

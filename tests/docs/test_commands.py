@@ -60,7 +60,7 @@ def test_the_spark_guide(tmp_path: Path) -> None:
     shown = typed(ROOT / "docs" / "spark.md")
     commands = [block for block in shown if block.kind == "sh" and "spark-submit" not in block.text]
     programs = [block for block in shown if block.kind == "python"]
-    assert (len(commands), len(programs)) == (1, 3)
+    assert (len(commands), len(programs)) == (2, 6)
     output = "".join(block.output or "" for block in programs)
     whole = Block("python", "".join(block.text for block in programs), output)
     check([SERVER, *commands, *with_spark([whole])], tmp_path)

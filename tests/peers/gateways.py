@@ -41,11 +41,16 @@ class Gateways(Supervised):
 
     def kill_next(self) -> None:
         """SIGKILL to the gateway whose turn it is; it serves again once this returns."""
-        name = next(self._next)
-        before = self.log.count(f"{name} serves again")
-        self.kill(name)
-        self.kills += 1
-        self.wait_until_it_serves_again(name, before + 1)
+        self.kill_together(next(self._next))
+
+    def kill_together(self, *names: str) -> None:
+        """SIGKILL to each of them; they serve again once this returns."""
+        before = {name: self.log.count(f"{name} serves again") for name in names}
+        for name in names:
+            self.kill(name)
+            self.kills += 1
+        for name, times in before.items():
+            self.wait_until_it_serves_again(name, times + 1)
 
     def killed_in_turn(self, pause_seconds: float) -> AbstractContextManager[None]:
         """Again and again, so long after the one before serves again, until the end of the block."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyarrow.dataset import dataset
 
-from tests.clients.stored import stored_records
+from tests.clients.stored import committed_records
 from tests.differential.batches import Record
 
 
@@ -27,7 +27,7 @@ def topic_rows(bootstrap: str, topic: str, partitions: int = 1) -> list[Row]:
     return [
         Row(topic, partition, offset, record)
         for partition in range(partitions)
-        for offset, record in stored_records(bootstrap, topic, partition)
+        for offset, record in committed_records(bootstrap, topic, partition)
     ]
 
 

@@ -13,14 +13,15 @@ from pyspark.sql import SparkSession
 
 from dafka_pipeline.kafka.options import KafkaOptions
 from dafka_pipeline.producing import POSITION_HEADER, Timing, publisher
+from dafka_pipeline.producing.plan import NO
 from dafka_pipeline.replay import job
 from dafka_pipeline.replay.job import Outcome, Replay, ReplaySettings
 from dafka_pipeline.replay.selection import Selection
 from dafka_pipeline.running.report import Report
 from dafka_pipeline.running.stopping import Stop
 from dafka_pipeline.table.location import Location
-from tests.clients.stored import stored_records
-from tests.differential.batches import Record
+from tests.clients.stored import committed_records, stored_batches
+from tests.differential.batches import TRANSACTIONAL, Record
 from tests.pipelines.dying import Killed, dying_at
 
 QUICK = Timing(lease=20, message=3, stall=2, spread=1, clocks=0.5)
@@ -56,12 +57,12 @@ def replayer(
     selected: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Replay:
-    """The job. selected: more of its `Selection`."""
+    """The job, without transactions unless `transactions` is given. selected: more of its `Selection`."""
     made = ReplaySettings(
         location=Location.of(str(archive)),
         version=version,
         selection=Selection(dict(targets), **(selected or {})),
-        **{"timing": QUICK, **settings},
+        **{"timing": QUICK, "transactions": NO, **settings},
     )
     return Replay(
         spark,
@@ -107,6 +108,19 @@ def assert_replayed(
     skip: records of others that the target's partitions had before.
     """
     for partition in range(partitions):
-        expected = own(stream, stored_records(bootstrap, source, partition))
-        found = stored_records(bootstrap, target, partition)[skip:]
+        expected = own(stream, committed_records(bootstrap, source, partition))
+        assert_holds(bootstrap, target, expected, partition, skip)
+
+
+def assert_holds(
+    bootstrap: str, topic: str, expected: Sequence[Record], partition: int = 0, skip: int = 0
+) -> None:
+    """These records are in the partition, in this order; where no transaction wrote them, at offsets without
+    a hole.
+
+    skip: records that were there before.
+    """
+    found = committed_records(bootstrap, topic, partition)[skip:]
+    assert [record for _, record in found] == list(expected)
+    if not any(one.attributes & TRANSACTIONAL for one in stored_batches(bootstrap, topic, partition)):
         assert found == list(enumerate(expected, skip))

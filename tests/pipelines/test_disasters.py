@@ -16,7 +16,7 @@ from dafka_pipeline.failures import Refused
 from dafka_pipeline.spark.errors import explain_spark
 from dafka_pipeline.table.archive import DELTA, PARQUET
 from tests.clients.sample import small_records
-from tests.clients.stored import create_topic, put, stored_records
+from tests.clients.stored import committed_records, create_topic, put
 from tests.differential.batches import Record
 from tests.differential.servers import our_server
 from tests.faults.disks import SmallDisk
@@ -98,7 +98,7 @@ def test_the_server_lost_all_it_had(
     with our_server(directory=tmp_path / "one") as server:
         topic = create_topic(server.bootstrap, "t", 1)
         put(server.bootstrap, topic, records)
-        stored = stored_records(server.bootstrap, topic)
+        stored = committed_records(server.bootstrap, topic)
         archive_once(spark, server.bootstrap, archive, topic)
     before = archive_rows(archive)
     with our_server(directory=tmp_path / "two") as server:
@@ -108,4 +108,4 @@ def test_the_server_lost_all_it_had(
             archive_once(spark, server.bootstrap, archive, topic)
         assert archive_rows(archive) == before
         replay(spark, server.bootstrap, archive, {topic: "restored"}, create=True, stream="s")
-        assert [one for _, one in stored_records(server.bootstrap, "restored")] == own("s", stored)
+        assert [one for _, one in committed_records(server.bootstrap, "restored")] == own("s", stored)

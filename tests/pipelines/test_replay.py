@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from dafka_pipeline.producing.plan import AUTO, NO
 from tests.clients.sample import records as sample_records
 from tests.clients.sample import small_records
 from tests.clients.stored import put
@@ -19,8 +20,9 @@ pytestmark = pytest.mark.slow
 YEAR_30000 = 884_541_600_000_000
 
 
+@pytest.mark.parametrize("transactions", [AUTO, NO])
 def test_every_kind_of_record(
-    spark: SparkSession, bootstrap: str, new_topic: Callable[..., str], tmp_path: Path
+    spark: SparkSession, bootstrap: str, new_topic: Callable[..., str], tmp_path: Path, transactions: str
 ) -> None:
     """Into a topic that is there, in rounds of a few records."""
     source = new_topic(3, message_timestamp_after_max_ms=FOREVER)
@@ -29,6 +31,7 @@ def test_every_kind_of_record(
     put(bootstrap, source, [Record(b"no time", None, -1), Record(b"late", None, YEAR_30000)], per_batch=1)
     put(bootstrap, source, small_records(100), partition=2)
     archive_once(spark, bootstrap, tmp_path / "a", source)
-    outcome = replay(spark, bootstrap, tmp_path / "a", {source: target}, stream="odd", round_offsets=30)
+    settings = {"stream": "odd", "round_offsets": 30, "transactions": transactions}
+    outcome = replay(spark, bootstrap, tmp_path / "a", {source: target}, **settings)
     assert outcome.records == len(sample_records()) + 102
     assert_replayed(bootstrap, "odd", source, target, 3)

@@ -13,10 +13,10 @@ from dafka_pipeline.producing import POSITION_HEADER
 from dafka_pipeline.replay.murmur import murmur2_sql, partition_sql
 from dafka_pipeline.replay.selection import BY_KEY
 from tests.clients.sample import T0
-from tests.clients.stored import put, stored_records
+from tests.clients.stored import committed_records, put
 from tests.differential.batches import Record
 from tests.pipelines.archiving import archive_once
-from tests.pipelines.replaying import killed_at, replay
+from tests.pipelines.replaying import assert_holds, killed_at, replay
 
 pytestmark = pytest.mark.slow
 
@@ -100,6 +100,6 @@ def test_three_partitions_into_five(
         with killed_at(place, time):
             replay(spark, bootstrap, tmp_path / "a", {source: target}, **settings)
     replay(spark, bootstrap, tmp_path / "a", {source: target}, **settings)
-    stored = {n: stored_records(bootstrap, source, n) for n in range(3)}
+    stored = {n: committed_records(bootstrap, source, n) for n in range(3)}
     for at, expected in merged("k", stored, 5).items():
-        assert stored_records(bootstrap, target, at) == list(enumerate(expected))
+        assert_holds(bootstrap, target, expected, at)

@@ -24,13 +24,13 @@ from dafka_pipeline.kafka.options import KafkaOptions
 from dafka_pipeline.producing import publisher
 from dafka_pipeline.producing.stream_file import parse_stream
 from tests.clients.sample import small_records
-from tests.clients.stored import create_topic, put, stored_records
+from tests.clients.stored import committed_records, create_topic, put
 from tests.faults.proxy import OUT, Proxy
 from tests.peers.probe import free_ports
 from tests.peers.standalone import Standalone
 from tests.pipelines.archiving import archive_once
 from tests.pipelines.processes import ROOT
-from tests.pipelines.replaying import QUICK, OnWords, assert_replayed, killed_at, own, replay
+from tests.pipelines.replaying import QUICK, OnWords, assert_holds, assert_replayed, killed_at, own, replay
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 RECORDS = 150
@@ -314,5 +314,5 @@ def test_the_server_dies(spark: SparkSession, bootstrap: str, source: str, tmp_p
         replay(spark, server.bootstrap, tmp_path / "a", {source: target}, **settings)
         thread.join()
         for partition in (0, 1):
-            expected = own("r", stored_records(bootstrap, source, partition))
-            assert stored_records(server.bootstrap, target, partition) == list(enumerate(expected))
+            expected = own("r", committed_records(bootstrap, source, partition))
+            assert_holds(server.bootstrap, target, expected, partition)

@@ -13,12 +13,14 @@ from pyspark.sql import SparkSession
 from dafka_pipeline.failures import Refused
 from dafka_pipeline.kafka.cluster import Cluster
 from dafka_pipeline.kafka.options import KafkaOptions
+from dafka_pipeline.producing import Plan
+from dafka_pipeline.producing.checks import has_transactions
 from dafka_pipeline.replay.selection import Offsets
 from tests.clients.sample import small_records
-from tests.clients.stored import create_topic, put, stored_records
+from tests.clients.stored import committed_records, create_topic, put
 from tests.differential.batches import Record
 from tests.pipelines.archiving import archive_once
-from tests.pipelines.replaying import FOREVER, assert_replayed, killed_at, own, replay, replayer
+from tests.pipelines.replaying import FOREVER, assert_holds, assert_replayed, killed_at, own, replay, replayer
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 DAY = "86400000"
@@ -87,8 +89,8 @@ def test_groups_of_a_part(
     settings = {"stream": "p", "groups": True, "selected": {"offsets": (Offsets("", 0, 20, 40),)}}
     replay(spark, bootstrap, tmp_path / "a", {source: target}, **settings)
     assert committed(bootstrap, group, target, 1) == {0: (15, "m35")}
-    expected = own("p", stored_records(bootstrap, source)[20:40])
-    assert stored_records(bootstrap, target) == list(enumerate(expected))
+    expected = own("p", committed_records(bootstrap, source)[20:40])
+    assert_holds(bootstrap, target, expected)
     again = replay(spark, bootstrap, tmp_path / "a", {source: target}, **settings)
     assert not any("left as they are" in note for note in again.notes)
     commit(bootstrap, group, target, {0: 3})
@@ -118,14 +120,14 @@ def test_records_of_others(
             refused(spark, bootstrap, archive, {source: topic}, "records of others behind", **settings)
             continue
         assert replay(spark, bootstrap, archive, {source: topic}, **settings).records == 30
-    stored = stored_records(bootstrap, source)
+    stored = committed_records(bootstrap, source)
     expected = [
         *small_records(7, "before"),
         *own("mine", stored[:30]),
         *small_records(5, "between"),
         *own("mine", stored[30:]),
     ]
-    assert stored_records(bootstrap, shared) == list(enumerate(expected))
+    assert_holds(bootstrap, shared, expected)
 
 
 def test_what_is_refused(
@@ -144,12 +146,15 @@ def test_what_is_refused(
     ):
         target = new_topic(partitions, "-again", **configs)
         refused(spark, bootstrap, archive, {source: target}, words)
-        assert not any(stored_records(bootstrap, target, n) for n in range(partitions))
+        assert not any(committed_records(bootstrap, target, n) for n in range(partitions))
     refused(spark, bootstrap, archive, {source: f"{source}-none"}, "There is no topic")
     refused(spark, bootstrap, archive, {"none": "x"}, f"has no topic none. It has {source}")
     refused(spark, bootstrap, archive, {source: new_topic(3)}, "is there already", create=True)
     assert not list(archive.glob("_pipeline/replays/*.json"))
-    refused(spark, bootstrap, archive, {source: new_topic(3)}, "has none for us", transactions="yes")
+    too_long = KafkaOptions(bootstrap, {"transaction.timeout.ms": "2000000000"})
+    with pytest.raises(Refused, match=r"has none for us.*(?i:timeout)"):
+        has_transactions(Plan("r", too_long, (source,), transactions="yes"))
+    assert not has_transactions(Plan("r", too_long, (source,)))
 
 
 def test_a_topic_that_was_made_again_is_another_one(
@@ -177,7 +182,7 @@ def test_times_that_librdkafka_cannot_send(
     archive_once(spark, bootstrap, archive, source)
     refused(spark, bootstrap, archive, {source: target}, "have the time 0")
     replay(spark, bootstrap, archive, {source: target}, stream="z", selected={"zero_as_ms": 1})
-    assert [one.timestamp for _, one in stored_records(bootstrap, target)] == [5, 1, -1]
+    assert [one.timestamp for _, one in committed_records(bootstrap, target)] == [5, 1, -1]
 
 
 def test_times_and_one_life_of_a_topic(
@@ -192,8 +197,8 @@ def test_times_and_one_life_of_a_topic(
     replay(spark, bootstrap, tmp_path / "a", {source: target}, stream="t", selected=times)
     archive_once(spark, bootstrap, tmp_path / "b", target)
     replay(spark, bootstrap, tmp_path / "b", {target: again}, stream="t")
-    twice = own("t", list(enumerate(own("t", stored_records(bootstrap, source)[10:30]))))
-    assert stored_records(bootstrap, again) == list(enumerate(twice))
+    assert_holds(bootstrap, target, own("t", committed_records(bootstrap, source)[10:30]))
+    assert_holds(bootstrap, again, own("t", committed_records(bootstrap, target)))
 
 
 def test_a_damaged_target_is_found(

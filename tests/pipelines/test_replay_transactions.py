@@ -14,15 +14,16 @@ from pyspark.sql import SparkSession
 from dafka_pipeline.kafka.cluster import TopicPartition as Place
 from dafka_pipeline.kafka.options import KafkaOptions
 from dafka_pipeline.producing import Plan
+from dafka_pipeline.producing.plan import AUTO
 from dafka_pipeline.producing.rows import Rows
 from dafka_pipeline.producing.sender import Ended, Progress
 from dafka_pipeline.producing.stream_file import parse_stream
 from dafka_pipeline.producing.transactional import TransactionalSender
 from tests.clients.sample import records as sample_records
 from tests.clients.sample import small_records
-from tests.clients.stored import create_topic, put, stored_records
+from tests.clients.stored import committed_records, create_topic, put
 from tests.differential.batches import Record
-from tests.differential.servers import kafka_bootstrap
+from tests.differential.servers import kafka_bootstrap, our_bootstrap
 from tests.peers.requirements import require
 from tests.pipelines.archiving import archive_once
 from tests.pipelines.replaying import QUICK, OnWords, killed_at, own, replay
@@ -30,10 +31,10 @@ from tests.pipelines.replaying import QUICK, OnWords, killed_at, own, replay
 pytestmark = [pytest.mark.slow, pytest.mark.matrix]
 
 
-@pytest.fixture(scope="module")
-def apache() -> Iterator[str]:
+@pytest.fixture(scope="module", params=["apache", "ours"])
+def server(request: pytest.FixtureRequest) -> Iterator[str]:
     require("java")
-    with kafka_bootstrap() as bootstrap:
+    with kafka_bootstrap() if request.param == "apache" else our_bootstrap() as bootstrap:
         yield bootstrap
 
 
@@ -68,37 +69,37 @@ def committed(bootstrap: str, topic: str, partition: int = 0) -> list[Record]:
 
 def check(bootstrap: str, stream: str, source: str, target: str, partitions: int) -> None:
     for partition in range(partitions):
-        expected = own(stream, stored_records(bootstrap, source, partition))
+        expected = own(stream, committed_records(bootstrap, source, partition))
         assert committed(bootstrap, target, partition) == expected
 
 
-def test_in_transactions_over_deaths(spark: SparkSession, apache: str, tmp_path: Path) -> None:
+def test_in_transactions_over_deaths(spark: SparkSession, server: str, tmp_path: Path) -> None:
     """Found out by itself; a driver that dies in its first and in its second round is gone on for at once."""
-    source, target = create_topic(apache, "tx-source", 2), create_topic(apache, "tx-target", 2)
-    put(apache, source, sample_records(), per_batch=1)
-    put(apache, source, small_records(100), partition=1)
-    archive_once(spark, apache, tmp_path / "a", source)
+    source, target = create_topic(server, "tx-source", 2), create_topic(server, "tx-target", 2)
+    put(server, source, sample_records(), per_batch=1)
+    put(server, source, small_records(100), partition=1)
+    archive_once(spark, server, tmp_path / "a", source)
     report = OnWords("waiting", lambda: None)
-    settings = {"stream": "tx", "round_offsets": 50, "report": report}
+    settings = {"stream": "tx", "round_offsets": 50, "report": report, "transactions": AUTO}
     for place, number in (("publish-leased", 1), ("publish-sent", 2), ("replay-after-round", 1)):
         with killed_at(place, number):
-            replay(spark, apache, tmp_path / "a", {source: target}, **settings)
-    replay(spark, apache, tmp_path / "a", {source: target}, **settings)
+            replay(spark, server, tmp_path / "a", {source: target}, **settings)
+    replay(spark, server, tmp_path / "a", {source: target}, **settings)
     assert report.acted == 0
     kept = parse_stream((tmp_path / "a/_pipeline/replays/tx.stream.json").read_text())
     assert kept.transactions
-    check(apache, "tx", source, target, 2)
+    check(server, "tx", source, target, 2)
 
 
-def test_a_zombie_is_fenced(spark: SparkSession, apache: str, tmp_path: Path) -> None:
+def test_a_zombie_is_fenced(spark: SparkSession, server: str, tmp_path: Path) -> None:
     """A task of a dead driver holds a transaction open, and would end it when others have sent the same."""
-    source, target = create_topic(apache, "fenced-source"), create_topic(apache, "fenced-target")
-    put(apache, source, small_records(60))
-    archive_once(spark, apache, tmp_path / "a", source)
+    source, target = create_topic(server, "fenced-source"), create_topic(server, "fenced-target")
+    put(server, source, small_records(60))
+    archive_once(spark, server, tmp_path / "a", source)
     with killed_at("publish-leased"):
-        replay(spark, apache, tmp_path / "a", {source: target}, stream="z")
+        replay(spark, server, tmp_path / "a", {source: target}, stream="z", transactions=AUTO)
     at = Place(target, 0)
-    plan = Plan("z", KafkaOptions(apache), (target,), timing=replace(QUICK, message=60, stall=50, spread=50))
+    plan = Plan("z", KafkaOptions(server), (target,), timing=replace(QUICK, message=60, stall=50, spread=50))
     zombie = TransactionalSender(plan, 1_000_000, at, 0, time.time() + 600)
     try:
         to = Progress(at, None, -1, None)
@@ -115,22 +116,22 @@ def test_a_zombie_is_fenced(spark: SparkSession, apache: str, tmp_path: Path) ->
             if first == 0:
                 zombie.finish()
         # Twenty are committed, twenty lie in an open transaction.
-        outcome = replay(spark, apache, tmp_path / "a", {source: target}, stream="z")
+        outcome = replay(spark, server, tmp_path / "a", {source: target}, stream="z", transactions=AUTO)
         assert outcome.records == 40
         with pytest.raises(Ended, match=r"(?i)fenced"):
             zombie.finish()
     finally:
         zombie.close()
-    check(apache, "z", source, target, 1)
+    check(server, "z", source, target, 1)
 
 
-def test_without_transactions_when_asked(spark: SparkSession, apache: str, tmp_path: Path) -> None:
+def test_without_transactions_when_asked(spark: SparkSession, server: str, tmp_path: Path) -> None:
     """The same server, the way that servers without transactions go."""
-    source, target = create_topic(apache, "plain-source"), create_topic(apache, "plain-target")
-    put(apache, source, small_records(60))
-    archive_once(spark, apache, tmp_path / "a", source)
+    source, target = create_topic(server, "plain-source"), create_topic(server, "plain-target")
+    put(server, source, small_records(60))
+    archive_once(spark, server, tmp_path / "a", source)
     settings = {"stream": "p", "transactions": "no", "round_offsets": 40}
     with killed_at("publish-sent"):
-        replay(spark, apache, tmp_path / "a", {source: target}, **settings)
-    assert replay(spark, apache, tmp_path / "a", {source: target}, **settings).records == 20
-    check(apache, "p", source, target, 1)
+        replay(spark, server, tmp_path / "a", {source: target}, **settings)
+    assert replay(spark, server, tmp_path / "a", {source: target}, **settings).records == 20
+    check(server, "p", source, target, 1)

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.clients.sample import records as sample_records
-from tests.clients.stored import put, stored_records
+from tests.clients.stored import committed_records, put
 from tests.pipelines.transforming import (
     PER_BATCH,
     exactly_once,
@@ -40,7 +40,7 @@ def test_at_least_once(spark: SparkSession, bootstrap: str, new_topic: NewTopic,
     transform(spark, bootstrap, "shouts", source, target, tmp_path, parameters={"mark": "?"})
     put(bootstrap, source, records[20:], partition=0)
     transform(spark, bootstrap, "shouts", source, target, tmp_path, parameters={"mark": "?"})
-    found = [(one.key, one.value) for _, one in stored_records(bootstrap, target)]
+    found = [(one.key, one.value) for _, one in committed_records(bootstrap, target)]
     assert found == [(one.key, (one.value or b"").upper() + b"?") for one in records]
 
 
@@ -52,7 +52,7 @@ def test_exactly_once_keeps_every_oddity_of_a_record(
     # What a death in the outbox's first commit leaves.
     (tmp_path / "outbox" / "_delta_log").mkdir(parents=True)
     counts = exactly_once(spark, bootstrap, "passes", source, target, tmp_path)
-    assert without_position(stored_records(bootstrap, target)) == sample_records()
+    assert without_position(committed_records(bootstrap, target)) == sample_records()
     assert counts.rows == len(sample_records())
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from dafka_pipeline.failures import PipelineError, UsageFailure
 from dafka_pipeline.transform.binding import EXACTLY_ONCE
-from tests.clients.stored import create_topic, put, stored_records
+from tests.clients.stored import committed_records, create_topic, put
 from tests.differential.batches import Record
 from tests.differential.servers import our_server
 from tests.pipelines.transforming import (
@@ -43,7 +43,7 @@ def test_a_python_worker_is_killed(
         spark, bootstrap, "dies_once", source, target, tmp_path / "checkpoint", parameters=parameters, run=run
     )
     assert marker.exists()
-    assert without_position(stored_records(bootstrap, target)) == keyed_records(10)
+    assert without_position(committed_records(bootstrap, target)) == keyed_records(10)
 
 
 def test_the_server_is_killed(spark: SparkSession, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_function_that_raises_ends_the_job_at_once(
     with pytest.raises(PipelineError, match=r"ZeroDivisionError: no way with .*'the first'") as failure:
         transform(spark, bootstrap, "raises", source, target, tmp_path, delivery=delivery)
     assert not failure.value.retriable
-    assert stored_records(bootstrap, target) == []
+    assert committed_records(bootstrap, target) == []
 
 
 def test_topics_that_are_missing(
@@ -108,7 +108,7 @@ def test_topics_that_are_missing(
     put(bootstrap, there, keyed_records(5))
     target = f"{there}-made"
     transform(spark, bootstrap, "shouts", there, target, tmp_path, create_partitions=3)
-    assert sum(len(stored_records(bootstrap, target, partition)) for partition in range(3)) == 5
+    assert sum(len(committed_records(bootstrap, target, partition)) for partition in range(3)) == 5
 
 
 def test_each_record_names_its_topic(
@@ -118,8 +118,8 @@ def test_each_record_names_its_topic(
     put(bootstrap, source, [Record(name.encode()) for name in (one, two, two)])
     for n, run in enumerate((transform, exactly_once), 1):
         run(spark, bootstrap, "by_value", source, f"{one},{two}", tmp_path / str(n))
-        assert len(stored_records(bootstrap, one)) == n
-        assert len(stored_records(bootstrap, two)) == 2 * n
+        assert len(committed_records(bootstrap, one)) == n
+        assert len(committed_records(bootstrap, two)) == 2 * n
     put(bootstrap, source, [Record(source.encode())])
     with pytest.raises(PipelineError, match="a row's topic is not one of --to"):
         transform(spark, bootstrap, "by_value", source, f"{one},{two}", tmp_path / "1")
@@ -135,8 +135,8 @@ def test_exactly_once_places_keys_as_sparks_sink_does(
     transform(spark, bootstrap, "shouts", source, oracle, tmp_path / "1")
     exactly_once(spark, bootstrap, "shouts", source, ours, tmp_path / "2")
     for partition in range(5):
-        placed = [record.key for _, record in stored_records(bootstrap, oracle, partition)]
-        assert [record.key for _, record in stored_records(bootstrap, ours, partition)] == placed
+        placed = [record.key for _, record in committed_records(bootstrap, oracle, partition)]
+        assert [record.key for _, record in committed_records(bootstrap, ours, partition)] == placed
 
 
 def test_a_partition_that_the_function_names(
@@ -145,7 +145,7 @@ def test_a_partition_that_the_function_names(
     source, target = new_topic(1, "-source"), new_topic(2, "-target")
     put(bootstrap, source, [Record(b"a", b"1"), Record(b"b", b"0"), Record(b"c", b"1")])
     exactly_once(spark, bootstrap, "into_partitions", source, target, tmp_path)
-    found = [[record.value for _, record in stored_records(bootstrap, target, n)] for n in (0, 1)]
+    found = [[record.value for _, record in committed_records(bootstrap, target, n)] for n in (0, 1)]
     assert found == [[b"b"], [b"a", b"c"]]
     put(bootstrap, source, [Record(b"d", b"2")])
     with pytest.raises(PipelineError, match="names partition 2, and the target has 2"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.stored import put, stored_records
+from tests.clients.stored import committed_records, put
 from tests.pipelines.processes import Pipeline, run
 from tests.pipelines.transforming import JOBS, keyed_records
 
@@ -32,7 +32,7 @@ def test_it_ends_between_two_batches_when_it_is_asked_to(
     ]  # fmt: skip
 
     def written() -> list[bytes | None]:
-        return [record.value for _, record in stored_records(bootstrap, target)]
+        return [record.value for _, record in committed_records(bootstrap, target)]
 
     put(bootstrap, source, records[:10])
     with Pipeline(tmp_path, "transform", *arguments, "--every=500ms") as running:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from dafka_pipeline.failures import Refused
 from dafka_pipeline.table.location import Location
 from dafka_pipeline.transform.binding import EXACTLY_ONCE
-from tests.clients.stored import create_topic, put, stored_records
+from tests.clients.stored import committed_records, create_topic, put
 from tests.differential.batches import Record
 from tests.differential.wire import Connection
 from tests.pipelines.transforming import Running, exactly_once, keyed_records, transform, without_position
@@ -30,7 +30,7 @@ def delete_topic(bootstrap: str, topic: str) -> None:
 
 
 def values(bootstrap: str, topic: str) -> list[bytes | None]:
-    return [record.value for _, record in stored_records(bootstrap, topic)]
+    return [record.value for _, record in committed_records(bootstrap, topic)]
 
 
 @pytest.mark.matrix
@@ -44,11 +44,11 @@ def test_a_new_checkpoint_over_an_old_outbox(
     exactly_once(spark, bootstrap, "passes", source, target, tmp_path / "old", outbox=outbox)
     with pytest.raises(Refused, match="another checkpoint"):
         exactly_once(spark, bootstrap, "passes", source, target, tmp_path / "new", outbox=outbox)
-    assert without_position(stored_records(bootstrap, target)) == keyed_records(10)
+    assert without_position(committed_records(bootstrap, target)) == keyed_records(10)
     # Anew altogether is what the message offers.
     other = Location.of(str(tmp_path / "other"))
     exactly_once(spark, bootstrap, "passes", source, target, tmp_path / "new", outbox=other)
-    assert without_position(stored_records(bootstrap, target)) == keyed_records(10) * 2
+    assert without_position(committed_records(bootstrap, target)) == keyed_records(10) * 2
 
 
 @pytest.mark.matrix
@@ -75,12 +75,12 @@ def test_a_checkpoint_from_a_copy(
     copy.rename(checkpoint)
     with pytest.raises(Refused, match="copy"):
         exactly_once(spark, bootstrap, "passes", source, target, checkpoint, **more)
-    assert without_position(stored_records(bootstrap, target)) == records[:20]
+    assert without_position(committed_records(bootstrap, target)) == records[:20]
     # The repair that the message names.
     shutil.rmtree(checkpoint)
     newest.rename(checkpoint)
     exactly_once(spark, bootstrap, "passes", source, target, checkpoint, **more)
-    assert without_position(stored_records(bootstrap, target)) == records
+    assert without_position(committed_records(bootstrap, target)) == records
 
 
 def test_an_outbox_that_is_gone(
@@ -128,7 +128,7 @@ def test_a_source_that_is_made_again_meanwhile(
         running.wait_for_end()
     assert isinstance(running.failure, Refused), running.failure
     assert "deleted" in str(running.failure)
-    assert without_position(stored_records(bootstrap, target)) == keyed_records(10)
+    assert without_position(committed_records(bootstrap, target)) == keyed_records(10)
 
 
 def test_a_checkpoint_of_something_else(

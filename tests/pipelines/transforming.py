@@ -27,7 +27,7 @@ from dafka_pipeline.transform.function import load_function
 from dafka_pipeline.transform.job import Transform
 from dafka_pipeline.transform.query import Counts
 from dafka_pipeline.transform.settings import TransformSettings
-from tests.clients.stored import stored_records
+from tests.clients.stored import committed_records
 from tests.differential.batches import Record
 from tests.pipelines.dying import dying_at
 
@@ -137,7 +137,7 @@ def numbers_in(bootstrap: str, topic: str, partitions: int) -> dict[bytes | None
     found: dict[bytes | None, list[bytes | None]] = defaultdict(list)
     where: dict[bytes | None, int] = {}
     for partition in range(partitions):
-        for _, record in stored_records(bootstrap, topic, partition):
+        for _, record in committed_records(bootstrap, topic, partition):
             assert where.setdefault(record.key, partition) == partition
             found[record.key].append(record.value)
     return dict(found)

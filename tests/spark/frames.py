@@ -25,10 +25,10 @@ def read_stream(spark: SparkSession, bootstrap: str, **options: Any) -> DataFram
     return made.options(**options).load()
 
 
-def topic_stream(spark: SparkSession, bootstrap: str, topic: str, per_batch: str) -> DataFrame:
+def topic_stream(spark: SparkSession, bootstrap: str, topic: str, per_batch: str, **more: str) -> DataFrame:
     """A topic from its beginning, so many records a batch."""
     options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": per_batch}
-    return read_stream(spark, bootstrap, **options)
+    return read_stream(spark, bootstrap, **options, **more)
 
 
 def milliseconds(time: datetime) -> int:

@@ -51,6 +51,19 @@ class Program:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
+    def wait_for_end(self, seconds: float = START_SECONDS) -> int:
+        """Its exit code, once it has ended by itself. Raises subprocess.TimeoutExpired."""
+        return self._process.wait(seconds)
+
+    def killed_after(self, seconds: float) -> bool:
+        """Whether it was killed then, or had ended by itself."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill9()
+            return True
+        return False
+
     def wait_until(self, happened: Callable[[], bool], seconds: float = START_SECONDS) -> None:
         """Looks every few milliseconds; the program's end or the end of patience is an error."""
         deadline = time.monotonic() + seconds
