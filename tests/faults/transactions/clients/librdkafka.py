@@ -113,6 +113,8 @@ class Life:
             readers = self._readers
             self._send(name, self._copies(name, polled))
             if self._random.random() < ABORTED:
+                # It fails for good where librdkafka waits to add partitions again: EndTxn of nothing.
+                self._producer.flush(INIT_SECONDS)
                 self._abort(name, "at random")
                 self._rewind(polled, readers)
                 return
