@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from dafka.processes.transaction_metrics import OPEN_TRANSACTIONS, TRANSACTIONS
 from gateway.broker import Broker
 from gateway.common.metrics import Counter, Figure, Gauge, Metrics
 from gateway.fetch.session_cache import FetchSessionCache
@@ -25,6 +26,8 @@ def register_gateway(metrics: Metrics, broker: Broker) -> None:
     metrics.register(FETCH_SESSIONS, broker.fetch_sessions.cache)
     metrics.register(GROUPS, broker.groups)
     metrics.register(OFFSETS, broker.groups)
+    metrics.register(TRANSACTIONS, broker.transactions)
+    metrics.register(OPEN_TRANSACTIONS, broker)
     metrics.register(COMPACTION, broker.compaction)
 
 

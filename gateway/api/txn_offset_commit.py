@@ -36,6 +36,7 @@ from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
+    from gateway.log.idempotence.guards import Guard
 
 MEMBER_SINCE_VERSION: Final = 3
 LOADING_SINCE_VERSION: Final = 2
@@ -107,11 +108,23 @@ class _Commit:
 
     async def write(self) -> None:
         """Have the offsets written; durable on return. Raises KafkaError."""
-        body, groups, client = self._body, self._broker.groups, self._request.client
+        body = self._body
         if not body.group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
-        groups.check_served(body.group_id)
-        await self._verify()
+        await self._request.work.before(HASHED_CHARACTER * (len(body.group_id) + len(body.transactional_id)))
+        partition = self._broker.groups.partition_of(body.group_id)
+        producers = partition.producers
+        guard = producers.guards.take(body.producer_id)
+        try:
+            if not producers.is_open(body.producer_id, body.producer_epoch):
+                await self._verify((partition.topic.name, partition.index))
+            await self._write(guard)
+        finally:
+            producers.guards.give_back(body.producer_id, guard)
+
+    async def _write(self, guard: Guard) -> None:
+        """As `write`, of a transaction that is open."""
+        body, groups, client = self._body, self._broker.groups, self._request.client
         member_id, instance_id, generation = "", None, NO_GENERATION
         if self._version >= MEMBER_SINCE_VERSION:
             member_id, instance_id = body.member_id, body.group_instance_id
@@ -120,7 +133,7 @@ class _Commit:
         group = groups.for_transactional_commit(
             body.group_id, member_id, instance_id, generation, client, self.offsets
         )
-        part_of = TransactionOf(body.producer_id, body.producer_epoch)
+        part_of = TransactionOf(body.producer_id, body.producer_epoch, guard, client)
         try:
             pending = groups.transactional.begin_commit(group, part_of, self.offsets)
             await groups.journal.group_commit.durable(pending)
@@ -128,11 +141,9 @@ class _Commit:
             groups.drop_soon_if_unused(group)
             raise
 
-    async def _verify(self) -> None:
+    async def _verify(self, place: TopicPartition) -> None:
         """Raises KafkaError: the transaction is not open, or has not the group's partition."""
         body = self._body
-        await self._request.work.before(HASHED_CHARACTER * (len(body.group_id) + len(body.transactional_id)))
-        place = await self._broker.groups.place_of(body.group_id)
         adds = self._version >= ADDS_SINCE_VERSION
         who = Producing(body.transactional_id, body.producer_id, body.producer_epoch, adds)
         error = (await self._broker.verifier.check(who, [place], self._request.client))[place]

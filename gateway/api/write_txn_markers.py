@@ -9,7 +9,7 @@ Errors
   NOT_LEADER_OR_FOLLOWER, also while it is recovered; UNKNOWN_TOPIC_OR_PARTITION; NOT_ENOUGH_REPLICAS;
   INVALID_PRODUCER_EPOCH: the marker is older than what was written; TRANSACTION_COORDINATOR_FENCED: a later
   coordinator has ended a transaction of the producer here; INVALID_REQUEST: an id, an epoch or a version
-  below zero.
+  below zero; UNSUPPORTED_VERSION: some gateways are of a release that has no transactions.
 
 Version notes
   v2 brings the version of the protocol that the transaction was carried out by (KIP-1228).
@@ -28,6 +28,7 @@ import trio
 
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
+from gateway.cluster.feature_levels import TRANSACTION_VERSION
 from gateway.common.costs import ELEMENT, PRODUCED_BATCH
 from gateway.common.handlers import Request, Response, api
 from gateway.common.marker import Marker
@@ -42,6 +43,9 @@ VERSION_SINCE_VERSION: Final = 2
 
 AT_ONCE: Final = 64
 """Markers of one request that are on their way together: each is waited for by a task."""
+
+WAITS_SECONDS: Final = 10.0
+"""How long a marker may wait for others of its request, before it is begun."""
 
 _Answer: Any = RESPONSE_CLASSES[ApiKey.WRITE_TXN_MARKERS]
 _Marker: Any = _Answer.WritableTxnMarkerResult
@@ -71,12 +75,20 @@ async def write_txn_markers(request: Request, broker: Broker) -> Response:
                 epoch = epochs[place] if place < len(epochs) else -1
                 asked.append(((one.producer_id, topic.name, index), marker, epoch))
     left = iter(asked)
+    too_late = trio.current_time() + WAITS_SECONDS
+    # Gateways of older releases cannot read what it leaves.
+    is_served = broker.features.level(TRANSACTION_VERSION) > 0
 
     async def write_some() -> None:
         for place, marker, epoch in left:
             _, name, index = place
-            if min(marker.producer_id, marker.producer_epoch, marker.transaction_version) < 0:
+            if not is_served:
+                errors[place] = ErrorCode.UNSUPPORTED_VERSION
+            elif min(marker.producer_id, marker.producer_epoch, marker.transaction_version) < 0:
                 errors[place] = ErrorCode.INVALID_REQUEST
+            elif trio.current_time() > too_late:
+                # Who sent it has given it up, and sends it again; this one would come in between.
+                errors[place] = ErrorCode.NOT_LEADER_OR_FOLLOWER
             else:
                 errors[place] = await broker.markers_here.write((name, index), marker, epoch)
 

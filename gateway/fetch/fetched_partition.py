@@ -60,7 +60,7 @@ class FetchedPartition:
         """What the client is told."""
         partition = self.partition
         if partition is None or self.error is not ErrorCode.NONE:
-            return FetchPartitionResult(self.ask.index, self.error)
+            return FetchPartitionResult(self.ask.index, self.error, aborted=None)
         records = self.records
         if records:
             partition.topic.fetched_bytes += bytes_of(records)

@@ -60,7 +60,7 @@ class Coordinator(PartitionedCoordinator["dict[str, LoadedGroup]"]):
         self.rebalances = 0
         """Generations that began in this life."""
         self.journal = Journal(cluster, self._lost)
-        self.transactional = TransactionalOffsets(self.journal, self.groups.get)
+        self.transactional = TransactionalOffsets(self.journal, self.groups.get, self.has_loaded)
         self.expiry = OffsetExpiry(self, cluster.topics, settings.offsets_retention_minutes)
         self.limits = GroupLimits(
             settings.group_initial_rebalance_delay_ms, min(settings.group_max_size, MAX_MEMBERS)
@@ -244,23 +244,35 @@ class Coordinator(PartitionedCoordinator["dict[str, LoadedGroup]"]):
         offsets: Mapping[TopicPartition, CommittedOffset],
     ) -> Group:
         """As `for_commit`, of offsets that are part of a transaction: who names neither member nor generation
-        may always commit. Raises KafkaError: ILLEGAL_GENERATION for one of a group that is not there.
+        may always commit. Raises KafkaError: ILLEGAL_GENERATION for one of a group that is not there;
+        COORDINATOR_NOT_AVAILABLE, on which clients try again, while there is no room for the offsets.
         """
         self.check_served(group_id)
         group = self.groups.get(group_id)
         names_member = generation >= 0 or member_id or group_instance_id is not None
+        growth = OffsetTable.growth_in_transaction(offsets)
         if group is None:
             if generation >= 0:
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-            self.room.check_commit(group_id, None, OffsetTable().growth(offsets), client)
+            self._check_room_in_transaction(group_id, None, growth, client)
             return self._new_group(group_id, client)
         _check_not_deleting(group)
         if names_member and not (generation < 0 and group.machine.state is GroupState.EMPTY):
             group.machine.check_generation(member_id, group_instance_id, generation)
         group.belongs_to(client)
-        if (growth := group.offsets.growth(offsets)) > 0:
-            self.room.check_commit(group_id, group, growth, client)
+        self._check_room_in_transaction(group_id, group, growth, client)
         return group
+
+    def _check_room_in_transaction(
+        self, group_id: str, group: Group | None, growth: int, client: str
+    ) -> None:
+        """A producer that is told POLICY_VIOLATION is over for good, and room there may be later. Raises
+        KafkaError: COORDINATOR_NOT_AVAILABLE.
+        """
+        try:
+            self.room.check_commit(group_id, group, growth, client)
+        except KafkaError as refused:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, refused.message) from None
 
     def for_fetch(self, group_id: str) -> Group | None:
         """The group, or None: there is no such group. Raises KafkaError as `check_served`."""

@@ -92,6 +92,11 @@ class OffsetTable:
                 growth += _bytes_of(offset) - _bytes_of(known)
         return growth
 
+    @staticmethod
+    def growth_in_transaction(offsets: Mapping[TopicPartition, CommittedOffset]) -> int:
+        """How many more bytes there may be with these until the end of a transaction."""
+        return sum(map(_bytes_of, offsets.values()))
+
     def _grown(self, size: int) -> None:
         self.bytes += size
         if self._charge is not None:
@@ -108,7 +113,9 @@ class OffsetTable:
         """These were written, and are durable; None is a tombstone."""
         self.give_up(offsets)
         for key, offset in offsets.items():
-            if self._pending:
+            if self._pending and offset is None:
+                self._grown(-sum(map(_bytes_of, self._pending.deleted(key))))
+            elif self._pending:
                 self._pending.committed(key)
             self.put(*key, offset)
 
@@ -155,7 +162,8 @@ class OffsetTable:
         """That write is over: they wait for the end of the producer's transaction if they are durable."""
         assert self._pending is not None, "the write was started"
         if durable:
-            self._grown(OFFSET_BYTES * self._pending.add(producer_id, offsets))
+            replaced = self._pending.add(producer_id, offsets)
+            self._grown(self.growth_in_transaction(offsets) - sum(map(_bytes_of, replaced)))
         else:
             self._pending.give_up(offsets)
 
@@ -172,7 +180,7 @@ class OffsetTable:
         """The marker of the producer's transaction is durable: readers see what was committed in it."""
         if self._pending is not None:
             found, ended = self._pending.end(producer_id, is_commit=is_commit)
-            self._grown(-OFFSET_BYTES * ended)
+            self._grown(-sum(map(_bytes_of, ended)))
             for (topic, partition), offset in found.items():
                 self.put(topic, partition, offset)
 
@@ -197,7 +205,11 @@ class OffsetTable:
 
     def known(self, keys: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Those of `keys` that the log may have an offset of."""
-        return [key for key in dict.fromkeys(keys) if key in self._on_way or self._has(key)]
+        return [
+            key
+            for key in dict.fromkeys(keys)
+            if key in self._on_way or self._has(key) or self.is_unstable(*key)
+        ]
 
     def expired(
         self,
@@ -212,8 +224,7 @@ class OffsetTable:
 
         `expires_from` gives, for the time of a commit, when the retention began; None: not yet. A topic that
         the group is subscribed to keeps its offsets, and so does a partition that is being committed, or that
-        an open transaction has. An
-        offset with an expire time of its own (OffsetCommit 2 to 4) goes by that.
+        an open transaction has. An offset with an expire time of its own (OffsetCommit 2 to 4) goes by that.
         """
         found: list[TopicPartition] = []
         for topic, partitions in self._committed(among):

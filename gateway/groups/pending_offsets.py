@@ -63,19 +63,20 @@ class PendingOffsets:
         for key in keys:
             self._unstable[key] = self._unstable.get(key, 0) + 1
 
-    def add(self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> int:
-        """A write is durable: these wait for the end of the producer's transaction. Gives how many of them
-        are new.
+    def add(
+        self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]
+    ) -> list[CommittedOffset]:
+        """A write is durable: these wait for the end of the producer's transaction. Gives those that they
+        replace.
         """
         pending = self._of_producer.setdefault(producer_id, {})
-        new = 0
+        replaced = []
         for key, offset in offsets.items():
-            if key in pending:
+            if (known := pending.get(key)) is not None:
                 self._release(key)
-            else:
-                new += 1
+                replaced.append(known.offset)
             pending[key] = _Placed(next(self._places), offset)
-        return new
+        return replaced
 
     def give_up(self, keys: Iterable[TopicPartition]) -> None:
         """A write does not become durable, as far as is known."""
@@ -87,10 +88,24 @@ class PendingOffsets:
         if key in self._unstable:
             self._latest[key] = next(self._places)
 
+    def deleted(self, key: TopicPartition) -> list[CommittedOffset]:
+        """The offset of this partition is deleted, and with it what transactions have of it
+        (`OffsetMetadataManager.replay` of a tombstone). Gives what that was.
+        """
+        self.committed(key)
+        found = []
+        for pending in self._of_producer.values():
+            if (known := pending.pop(key, None)) is not None:
+                found.append(known.offset)
+                self._release(key)
+        return found
+
     # the end ------------------------------------------------------------------------------------------------
 
-    def end(self, producer_id: int, *, is_commit: bool) -> tuple[dict[TopicPartition, CommittedOffset], int]:
-        """The producer's transaction is over. Gives what is committed by that, and how many were pending."""
+    def end(
+        self, producer_id: int, *, is_commit: bool
+    ) -> tuple[dict[TopicPartition, CommittedOffset], list[CommittedOffset]]:
+        """The producer's transaction is over. Gives what is committed by that, and all that was pending."""
         pending = self._of_producer.pop(producer_id, {})
         found: dict[TopicPartition, CommittedOffset] = {}
         for key, (place, offset) in pending.items():
@@ -98,7 +113,7 @@ class PendingOffsets:
                 found[key] = offset
                 self._latest[key] = place
             self._release(key)
-        return found, len(pending)
+        return found, [offset for _, offset in pending.values()]
 
     def _release(self, key: TopicPartition) -> None:
         left = self._unstable[key] - 1

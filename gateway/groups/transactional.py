@@ -24,10 +24,18 @@ if TYPE_CHECKING:
 
 
 class TransactionalOffsets:
-    """Those of one coordinator's groups. `find` gives a group by its id, if it is served."""
+    """Those of one coordinator's groups. `find` gives a group by its id, if it is served; `is_loaded` says
+    whether the groups of a partition are.
+    """
 
-    def __init__(self, journal: Journal, find: Callable[[str], Group | None]) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        find: Callable[[str], Group | None],
+        is_loaded: Callable[[int], bool],
+    ) -> None:
         self._journal = journal
+        self._is_loaded = is_loaded
         self._find = find
         self._groups: defaultdict[tuple[int, int], set[str]] = defaultdict(set)
         """(partition of the topic, producer id) -> the groups in which its open transaction has offsets."""
@@ -45,8 +53,13 @@ class TransactionalOffsets:
 
     def begin_end(self, partition: int, marker: Marker) -> Pending:
         """Write the marker of a transaction, without waiting; when it is done readers see what was committed.
-        Raises KafkaError as `Partition.append_marker`, and COORDINATOR_NOT_AVAILABLE.
+        Raises KafkaError as `Partition.append_marker`, and COORDINATOR_NOT_AVAILABLE; and
+        COORDINATOR_LOAD_IN_PROGRESS: what is being read may lack the marker, and nobody would be told of it.
         """
+        if not self._is_loaded(partition):
+            raise KafkaError(
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"the groups of partition {partition} are not loaded"
+            )
         return self._journal.begin_end(partition, marker, _End(self, partition, marker))
 
     def loaded(self, group: Group) -> None:

@@ -133,6 +133,17 @@ class PartitionedCoordinator(ABC, Generic[_Found]):
         if not self._loading.is_loaded(index):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
+    def has_loaded(self, index: int) -> bool:
+        """Whether this gateway serves what this partition of the topic has."""
+        self._look_at_topic()
+        return self._loading is not None and self._loading.is_loaded(index)
+
+    def partition_of(self, key: str) -> Partition:
+        """The partition that has what is known of this key. Raises KafkaError as `check_served`."""
+        self.check_served(key)
+        assert self._topic is not None
+        return self._topic.partitions[self._partition_of(key)]
+
     def check_all_served(self) -> None:
         """As `check_served`, for what asks for everything; without the topic there is nothing."""
         if self._stopped:

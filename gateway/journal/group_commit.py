@@ -114,7 +114,8 @@ class Pending:
 
     def _settled(self, error: KafkaError | None) -> None:
         self.error = error
-        self.effect.settled(error is None)
+        # What a marker that repeats another would end may be the producer's next transaction.
+        self.effect.settled(error is None and not self.write.repeats)
         self.done = True
         if self._completion is not None:
             self._completion.one_done()
@@ -290,7 +291,10 @@ class GroupCommit:
         now_ms = self._cluster.context.now_ms()
         try:
             if isinstance(part_of, Marker):
-                return partition.append_marker(part_of, now_ms)
+                end = partition.next_offset
+                append = partition.append_marker(part_of, now_ms)
+                run[0].repeats = append.base_offset < end
+                return append
             return self._append_batch(partition, records, part_of, now_ms) if records else None
         except KafkaError as error:
             refused.update(dict.fromkeys(run, as_coordinator_error(error.code, error.message)))
@@ -318,7 +322,9 @@ class GroupCommit:
                 attributes=TRANSACTIONAL_FLAG,
             )
             view = memoryview(bytearray(batch))
-            append = partition.append_for_producer(read_header(view), view, now_ms)
+            append = partition.append_for_producer(
+                read_header(view), view, now_ms, part_of.guard, part_of.client
+            )
         self.batches += 1
         self.records += len(records)
         return append

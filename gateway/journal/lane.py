@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
+from gateway.common.clients import NOBODY
 from gateway.common.marker import Marker
+from gateway.log.idempotence.guards import Guard
 from wireproto.kafka.errors import KafkaError
 
 MAX_BATCH_BYTES: Final = 64 * 1024
@@ -32,21 +35,27 @@ def size_of(record: KeyValue) -> int:
     return len(key) + (0 if value is None else len(value)) + RECORD_OVERHEAD_BYTES
 
 
-class TransactionOf(NamedTuple):
-    """The producer whose transaction a write is part of."""
+@dataclass(frozen=True, slots=True)
+class TransactionOf:
+    """The producer whose transaction a write is part of; and what must hold in the partition if that is to
+    begin with it. `client` has sent it.
+    """
 
     producer_id: int
     producer_epoch: int
+    guard: Guard
+    client: str = field(default=NOBODY, compare=False)
 
 
 class Write:
     """Records that are written together. `settled` is called once: with None when they are durable, else with
     why they are not, or may not be. One without records waits for those before it.
 
-    `part_of`: the transaction that the records are part of, or the marker that ends one (it has no records).
+    `part_of`: the transaction that the records are part of, or the marker that ends one (it has no records);
+    `repeats`: that marker is in the log already, or a later one of the producer is.
     """
 
-    __slots__ = ("part_of", "records", "settled", "size")
+    __slots__ = ("part_of", "records", "repeats", "settled", "size")
 
     def __init__(
         self,
@@ -58,6 +67,7 @@ class Write:
         self.records = records
         self.settled = settled
         self.part_of = part_of
+        self.repeats = False
         self.size = sum(map(size_of, records)) if size is None else size
 
     @property

@@ -43,6 +43,7 @@ from gateway.log.admission import ACKS_ALL, Admission
 from gateway.log.appends import Append
 from gateway.log.chain import OpenSegment, SegmentChain
 from gateway.log.epochs import LeaderEpochs
+from gateway.log.idempotence.guards import Guard
 from gateway.log.idempotence.producers import PartitionProducers
 from gateway.log.idempotence.sequences import Duplicate
 from gateway.log.idempotence.state import ProducerState
@@ -246,9 +247,12 @@ class Partition:
             append.finish()
         return append
 
-    def append_for_producer(self, header: BatchHeader, view: memoryview, now_ms: int) -> Append:
-        """Append a transactional batch that a coordinator writes for a producer, whose epoch counts and whose
-        sequence does not (Kafka's `AppendOrigin.COORDINATOR`); with acks=all.
+    def append_for_producer(
+        self, header: BatchHeader, view: memoryview, now_ms: int, guard: Guard, client: str
+    ) -> Append:
+        """Append a transactional batch that a coordinator writes for a client's producer, whose epoch counts
+        and whose sequence does not (Kafka's `AppendOrigin.COORDINATOR`); with acks=all. If the transaction is
+        not open here `guard` has to hold, which was taken before its coordinator was asked.
 
         Raises KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, which may pass;
         INVALID_PRODUCER_EPOCH.
@@ -256,9 +260,9 @@ class Partition:
         if self.is_leaving:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is about to be led elsewhere")
         self._admission.admit_of_coordinator(len(view))
-        self.producers.check_epoch(header, now_ms)
+        self.producers.check_epoch(header, now_ms, guard, client)
         append, header = self._write(header, view, ACKS_ALL, now_ms)
-        self.producers.appended(header, append.last_offset, now_ms)
+        self.producers.appended(header, append.last_offset, now_ms, client)
         return append
 
     def append_marker(self, marker: Marker, now_ms: int, leader_epoch: int = NO_EPOCH) -> Append:
@@ -594,6 +598,8 @@ class Partition:
         self.withheld = True
         self.producers.led_anew()
         self._has_led = False
+        # Another leader may have lost something, with which it was accepted that this goes back.
+        self.last_stable_offset = UNDECIDED
         # What was about to be put and was not is the next leader's to decide; the record has what was.
         self.next_log_start = self.log_start_offset
         if leader_epoch != self.leader_epoch:

@@ -46,6 +46,9 @@ class LocalMarkers:
         if topic is None or not 0 <= index < len(topic.partitions):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if name == OFFSETS_TOPIC:
+            found = topic.partitions[index].check_leader_epoch(leader_epoch)
+            if found is not ErrorCode.NONE:
+                return ErrorCode.NOT_LEADER_OR_FOLLOWER  # it was sent to an earlier leader
             return await self._end_of_offsets(index, marker)
         try:
             append = topic.partitions[index].append_marker(

@@ -11,6 +11,7 @@ import hashlib
 import time
 import uuid
 from collections.abc import Mapping
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -47,7 +48,9 @@ SORT_KEYS = (
     "key",
 )
 SORT_NUMBERS = ("partition_index", "index", "partition")
-ORDERED_LISTS = {"synonyms", "record_errors", "aborted_transactions"}
+ORDERED_LISTS = {"synonyms", "record_errors"}
+# Kafka gives these in the order of their ends, and clients sort them: here they come sorted.
+BY_FIRST_OFFSET = "aborted_transactions"
 # Lists of plain values that Kafka keeps in sets.
 UNORDERED_LISTS = {"partitions", "unknown_state_filters"}
 # Which of its partitions a group's offsets lie in depends on how many there are.
@@ -94,6 +97,8 @@ class _Normaliser:
             return [batch_facts(one, self._server.producer_ids) for one in whole_batches(item)]
         if isinstance(item, list) and item and isinstance(item[0], dict):
             found = [self.struct(one, path) for one in item]
+            if name == BY_FIRST_OFFSET:
+                return sorted(found, key=itemgetter("first_offset"))
             return found if name in ORDERED_LISTS else sorted(found, key=_sort_key)
         if isinstance(item, list):
             plain = [self._scalar(name, one) for one in item]

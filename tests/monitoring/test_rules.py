@@ -50,6 +50,9 @@ SCENES = {
     "DafkaPartitionsUnderMinCopies": Scene(
         {f"dafka_partitions_under_min_copies{{{GATEWAY}}}": "0x5 3x20"}, 6, 8
     ),
+    "DafkaTransactionsHang": Scene(
+        {f"dafka_partitions_with_late_transactions{{{GATEWAY}}}": "0x5 3x20"}, 10, 12
+    ),
     "DafkaPartitionsUnderReplicated": Scene(
         {f"dafka_partitions_under_replicated{{{GATEWAY}}}": "0x5 3x20"}, 14, 17
     ),

@@ -169,8 +169,8 @@ class CompactionRun:
                     await self._write_piece(writer, batches, await self._in_thread(batches, work))
 
     async def _aborted(self, segment: Segment) -> Aborted:
-        """The aborted transactions that a segment, which lies below the last stable offset, has a part of.
-        Raises KafkaError.
+        """The aborted transactions that a segment, which lies below the last stable offset, has a part of,
+        by their first offsets: so the segment is gone through. Raises KafkaError.
         """
         end = segment.end_offset or 0
         return await self._context.aborted.between(self._partition, segment.start_offset, end)

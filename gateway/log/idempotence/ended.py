@@ -6,6 +6,8 @@ done is not done again. It is remembered beside what is known of producers, who 
 Another coordinator counts anew, under a later epoch; it has all markers of what is not complete sent again.
 """
 
+from __future__ import annotations
+
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
@@ -15,22 +17,55 @@ REMEMBERED_SECONDS: Final = 60.0
 """Longer than a marker may wait anywhere: a leader that does not run for a tenth of that leads no more, and
 the next one takes nothing that was sent before."""
 
+MAX_ENDED_IN_ALL: Final = 200_000
+"""Of all partitions together, some 400 bytes each. Beyond it the oldest is forgotten: its marker would have
+to come late, and its producer go on in the same epoch, for that to be missed."""
+
 
 class _Ended(NamedTuple):
     coordinator_epoch: int
     number: int
     offset: int
-    heard: float
+
+
+class EndedAccount:
+    """What is remembered of all partitions together."""
+
+    __slots__ = ("_most", "_order")
+
+    def __init__(self, most: int = MAX_ENDED_IN_ALL) -> None:
+        self._most = most
+        self._order: OrderedDict[tuple[EndedTransactions, int], float] = OrderedDict()
+        """When each was heard, the one of longest ago first."""
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def heard(self, holder: EndedTransactions, producer_id: int, now: float) -> None:
+        """A partition remembers one more, or one anew; those that are too old are forgotten, wherever they
+        are, and at the bound the oldest one.
+        """
+        order = self._order
+        order[holder, producer_id] = now
+        order.move_to_end((holder, producer_id))
+        oldest = now - REMEMBERED_SECONDS
+        while order[first := next(iter(order))] <= oldest or len(order) > self._most:
+            first[0].forget(first[1])
+
+    def forget(self, holder: EndedTransactions, producer_id: int) -> None:
+        """A partition remembers one no more."""
+        del self._order[holder, producer_id]
 
 
 class EndedTransactions:
     """Those of one partition, as long as one gateway life leads it."""
 
-    __slots__ = ("_last",)
+    __slots__ = ("_account", "_last")
 
-    def __init__(self) -> None:
-        self._last: OrderedDict[int, _Ended] = OrderedDict()
-        """By producer id, the one heard longest ago first."""
+    def __init__(self, account: EndedAccount) -> None:
+        self._account = account
+        self._last: dict[int, _Ended] = {}
+        """By producer id."""
 
     def __len__(self) -> int:
         return len(self._last)
@@ -47,11 +82,8 @@ class EndedTransactions:
 
     def add(self, marker: Marker, offset: int, now: float) -> None:
         """This marker, which has a number, is appended; `now` in seconds, by a clock that nobody sets."""
-        last = self._last
-        last.pop(marker.producer_id, None)
-        last[marker.producer_id] = _Ended(marker.coordinator_epoch, marker.number, offset, now)
-        while last[next(iter(last))].heard <= now - REMEMBERED_SECONDS:
-            last.popitem(last=False)
+        self._last[marker.producer_id] = _Ended(marker.coordinator_epoch, marker.number, offset)
+        self._account.heard(self, marker.producer_id, now)
 
     def cut(self, end: int) -> None:
         """The partition was recovered, and ends here: markers beyond are lost, and will come again. Those
@@ -61,6 +93,12 @@ class EndedTransactions:
             if last.offset >= end:
                 self._last[producer_id] = last._replace(number=last.number - 1, offset=end - 1)
 
+    def forget(self, producer_id: int) -> None:
+        """Remember it no more."""
+        del self._last[producer_id]
+        self._account.forget(self, producer_id)
+
     def clear(self) -> None:
-        """It is led anew."""
-        self._last.clear()
+        """It is led anew, or is no more."""
+        for producer_id in tuple(self._last):
+            self.forget(producer_id)

@@ -74,6 +74,7 @@ class Producer:
         "epoch",
         "first_offset",
         "last_offset",
+        "opened_by",
         "timestamp",
         "used_ms",
     )
@@ -87,6 +88,8 @@ class Producer:
         self.coordinator_epoch = NO_COORDINATOR_EPOCH
         self.first_offset = NOTHING_OPEN
         """Of its open transaction."""
+        self.opened_by = NOBODY
+        """The client whose batch has opened that; nobody's, if it was read from the log."""
         self.last_offset = batches[-1].last_offset if batches else -1
         """Of its last batch or marker."""
         self.timestamp = batches[-1].timestamp if batches else -1

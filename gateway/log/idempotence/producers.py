@@ -11,8 +11,8 @@ from typing import Final
 from gateway.common.clients import NOBODY
 from gateway.common.marker import Marker
 from gateway.common.shares import Shares
-from gateway.log.idempotence.ended import EndedTransactions
-from gateway.log.idempotence.guards import Guards
+from gateway.log.idempotence.ended import EndedAccount, EndedTransactions
+from gateway.log.idempotence.guards import Guard, Guards
 from gateway.log.idempotence.markers import check_marker
 from gateway.log.idempotence.producer import FEW, MAX_PRODUCERS_IN_ALL, NOTHING_OPEN
 from gateway.log.idempotence.refused import RefusedAccount, RefusedProducers
@@ -29,7 +29,7 @@ class ProducerCount:
     are half of what the others leave (`gateway.common.shares`).
     """
 
-    __slots__ = ("_few", "_shares", "refused")
+    __slots__ = ("_few", "_shares", "ended", "refused")
 
     def __init__(self, clock: Callable[[], float], most: int = MAX_PRODUCERS_IN_ALL) -> None:
         """`clock` is in seconds, and nobody sets it."""
@@ -37,6 +37,8 @@ class ProducerCount:
         self._few = 0
         self.refused: Final = RefusedAccount(clock)
         """Producers of which a batch was refused."""
+        self.ended: Final = EndedAccount()
+        """Transactions whose markers came a moment ago."""
 
     def charge(self, charged_to: str, more: int) -> None:
         """So many more are kept, or fewer: of a client, or of the few that each partition may keep."""
@@ -65,7 +67,7 @@ class PartitionProducers:
         self._state = ProducerState()
         self._state.charge_to(count.charge)
         self._refused = RefusedProducers(count.refused)
-        self._ended = EndedTransactions()
+        self._ended = EndedTransactions(count.ended)
         self.guards = Guards()
         """Of those whose coordinators are being asked."""
         self._has_ended = False
@@ -91,6 +93,7 @@ class PartitionProducers:
         """The partition was deleted: nothing is remembered any more."""
         self.begin(ProducerState())
         self._refused.clear()
+        self._ended.clear()
         self._has_ended = True
 
     def check(self, header: BatchHeader) -> Duplicate | None:
@@ -146,9 +149,10 @@ class PartitionProducers:
         is_short = header.producer_id not in self._state and self._count.is_short(client)
         return self._state.why_no_room(header.producer_id, now_ms, client, is_short=is_short)
 
-    def check_epoch(self, header: BatchHeader, now_ms: int) -> None:
-        """Whether a transactional batch may be appended that a coordinator writes for its producer. Raises
-        KafkaError: INVALID_PRODUCER_EPOCH, or NOT_ENOUGH_REPLICAS if as many transactions are open as may be.
+    def check_epoch(self, header: BatchHeader, now_ms: int, guard: Guard, client: str) -> None:
+        """Whether a transactional batch may be appended that a coordinator writes for this client's producer.
+        Raises KafkaError: INVALID_PRODUCER_EPOCH, or NOT_ENOUGH_REPLICAS if as many transactions are open as
+        may be, or something has happened to the producer since the guard was taken.
         """
         known = self._state.find(header.producer_id)
         if known is not None and header.producer_epoch < known.epoch:
@@ -156,8 +160,17 @@ class PartitionProducers:
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"producer {header.producer_id} has epoch {header.producer_epoch}, {known.epoch} is known",
             )
-        if full := self.why_no_room(header, now_ms, NOBODY):
+        if full := self.why_no_room(header, now_ms, client):
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, full)
+        if not self.may_begin(header.producer_id, header.producer_epoch, guard):
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"the state of producer {header.producer_id} changed while its coordinator was asked",
+            )
+
+    def may_begin(self, producer_id: int, epoch: int, guard: Guard) -> bool:
+        """Whether the transaction is open here, or nothing has happened since the guard was taken."""
+        return self.is_open(producer_id, epoch) or self.guards.holds(producer_id, guard)
 
     def check_marker(self, marker: Marker) -> int | None:
         """Whether a marker may be appended: None if so, else the offset of the one that it repeats. Raises
@@ -172,7 +185,7 @@ class PartitionProducers:
         """This marker is in the log, at `offset`; what it has aborted, if that is anything."""
         end = EndMarker(marker.is_commit, marker.coordinator_epoch)
         self.guards.void(marker.producer_id)
-        if marker.number:
+        if marker.number and not self._has_ended:
             self._ended.add(marker, offset, self._count.refused.clock())
         return self._state.ended(marker.producer_id, marker.producer_epoch, end, offset, now_ms, now_ms)
 

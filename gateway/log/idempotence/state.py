@@ -132,6 +132,10 @@ class ProducerState:
         """The first offsets of the open transactions, by their producers' ids."""
         return {key: one.first_offset for key, one in self._producers.items() if one.has_open}
 
+    def has_open_since(self, oldest_ms: int) -> bool:
+        """Whether a transaction is open whose producer was not heard after this, ms since 1970."""
+        return any(one.has_open and one.used_ms <= oldest_ms for one in self._producers.values())
+
     def check(
         self, producer_id: int, epoch: int, base_sequence: int, count: int, *, is_transactional: bool = False
     ) -> Duplicate | None:
@@ -218,15 +222,15 @@ class ProducerState:
             self._producers.move_to_end(producer_id)
             producer.append(epoch, batch, now_ms)
         if is_transactional and not producer.has_open:
-            self._begin(producer_id, producer, batch.base_offset)
+            self._begin(producer_id, producer, batch.base_offset, client)
 
-    def _begin(self, producer_id: int, producer: Producer, first_offset: int) -> None:
-        """A transaction of this producer is open from now on."""
+    def _begin(self, producer_id: int, producer: Producer, first_offset: int, client: str) -> None:
+        """A transaction of this producer is open from now on, by a batch of this client."""
         if self._idle is not None:
             self._idle.remove(producer_id, producer)
-        producer.first_offset = first_offset
+        producer.first_offset, producer.opened_by = first_offset, client
         self.transactions.begin(first_offset)
-        self._open_of.charge(producer.client, 1)
+        self._open_of.charge(client, 1)
 
     def ended(
         self,
@@ -241,12 +245,14 @@ class ProducerState:
 
         `timestamp`: the marker's, ms. An open transaction is ended whatever the epochs say: who appends looks
         at these before (`markers`). A producer that is not known, and had nothing to be ended, is remembered
-        for its epochs, but nobody is forgotten for it.
+        for its epochs as one of the few that a partition may keep, and nobody is forgotten for it: such ids
+        can be made up, and what comes late its coordinator refuses as well.
         """
         producer = self._producers.get(producer_id)
         if producer is None:
-            if not self._is_full(is_short=False):
+            if not self._is_full(is_short=True):
                 producer = Producer(epoch, now_ms, [])
+                producer.charged_to = FEW
                 producer.end(epoch, marker.coordinator_epoch, offset, timestamp, now_ms)
                 self._remember(producer_id, producer)
             return None
@@ -256,7 +262,7 @@ class ProducerState:
         if first_offset == NOTHING_OPEN:
             return None
         self.transactions.end(first_offset, offset)
-        self._open_of.charge(producer.client, -1)
+        self._open_of.charge(producer.opened_by, -1)
         if self._idle is not None:
             self._idle.add(producer_id, producer)
         if marker.is_commit:
@@ -297,7 +303,8 @@ class ProducerState:
         return None
 
     def _is_full(self, *, is_short: bool) -> bool:
-        return len(self._producers) >= (FEW_PRODUCERS if is_short else self._max_producers)
+        most = self._max_producers
+        return len(self._producers) >= (min(FEW_PRODUCERS, most) if is_short else most)
 
     def _take_new(self, producer_id: int, new: Producer, *, is_short: bool, must_be: bool) -> bool:
         """Whether the new producer is remembered: one that `must_be` is in any case."""
@@ -369,7 +376,7 @@ class ProducerState:
         having = [producer for producer in self._producers.values() if producer.has_open]
         self.transactions = OpenTransactions(producer.first_offset for producer in having)
         for producer in having:
-            self._open_of.charge(producer.client, 1)
+            self._open_of.charge(producer.opened_by, 1)
 
 
 def _lives(producer: Producer, oldest: int) -> bool:

@@ -11,6 +11,7 @@ records, so nobody needs to know of these.
 """
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from gateway.log.partition import Partition
 
 Aborted = list[tuple[int, int]]
-"""(producer id, first offset) of transactions, in the order in which they ended, as Kafka has them."""
+"""(producer id, first offset) of transactions, by their first offsets. (Kafka has them in the order in which
+they ended, and its clients sort them.)"""
 
 LOADS_AT_ONCE: Final = 4
 """Segments whose rows are read at the same time."""
@@ -78,6 +80,7 @@ class AbortedReader:
                 raise _Missing(segment)
             if not of_segment.collect(offset, end, found):
                 break
+        found.sort(key=itemgetter(1))
         return found
 
     def _to_ask(

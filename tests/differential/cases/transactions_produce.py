@@ -88,12 +88,26 @@ def late(side: Side, version: int) -> None:
             producer.send(topic, version=version, label="inside")
             producer.finish(committed, version=end_version)
             producer.send(topic, sequence=1, epoch=0, version=version, label="late")
-            producer.send(topic, sequence=0, epoch=0, version=version, label="the same again")
             producer.add({topic: [0]}, "the next is open")
             producer.send(topic, sequence=1, epoch=0, version=version, label="late, in the next")
             producer.describe()
             producer.finish(ABORT, version=end_version)
     read_both(side, topic, "in the end")
+
+
+@case(ProduceRequest, VERSIONS)
+def late_and_a_duplicate(side: Side, version: int) -> None:
+    """As `late`, and a duplicate is refused as well, as no transaction is open."""
+    topic = own_topic(side, "t")
+    producer = begun(side)
+    producer.add({topic: [0]})
+    producer.send(topic, version=version, label="inside")
+    producer.finish(COMMIT, version=TV1)
+    producer.send(topic, sequence=1, epoch=0, version=version, label="late")
+    producer.send(topic, sequence=0, epoch=0, version=version, label="a duplicate")
+    producer.add({topic: [0]}, "the next is open")
+    producer.send(topic, sequence=1, epoch=0, version=version, label="late, in the next")
+    producer.finish(ABORT, version=TV1)
 
 
 @case(ProduceRequest, VERSIONS)

@@ -316,7 +316,7 @@ def test_until_it_is_known_what_is_open_nothing_is_committed(version: int) -> No
         partition.last_stable_offset = UNDECIDED
         (stored,) = log.producer.kept.values()
         told = await Client(log, COMMITTED, version).ask(0)
-        assert told == Told(int(ErrorCode.NOT_LEADER_OR_FOLLOWER), -1, -1, [], b"")
+        assert told == Told(int(ErrorCode.NOT_LEADER_OR_FOLLOWER), -1, -1, None, b"")
         assert await Client(log, UNCOMMITTED, version).ask(0) == Told(0, 2, -1, None, b"".join(stored))
 
     logged(body)
@@ -365,7 +365,7 @@ def test_without_its_list_no_record_is_given(monkeypatch: pytest.MonkeyPatch) ->
 
         monkeypatch.setattr(aborted_reading, "read_aborted", read_aborted)
         told = await Client(log, COMMITTED).ask(0)
-        assert told == Told(int(ErrorCode.KAFKA_STORAGE_ERROR), -1, -1, [], b"")
+        assert told == Told(int(ErrorCode.KAFKA_STORAGE_ERROR), -1, -1, None, b"")
         assert await Client(log, UNCOMMITTED).ask(0) == Told(0, 3, 3, None, b"".join(stored))
         assert await Client(log, COMMITTED).ask(2) == Told(0, 3, 3, [], stored[2])
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from gateway.common.marker import Marker
-from gateway.log.idempotence.ended import REMEMBERED_SECONDS, EndedTransactions
+from gateway.log.idempotence.ended import REMEMBERED_SECONDS, EndedAccount, EndedTransactions
 from gateway.log.idempotence.producers import PartitionProducers, ProducerCount
 from gateway.log.idempotence.state import ProducerState
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -35,13 +35,13 @@ def marker(number: int, producer_id: int = 7, coordinator_epoch: int = 3, epoch:
 def test_a_marker_repeats_what_came_or_does_not(
     coordinator_epoch: int, number: int, offset: int | None
 ) -> None:
-    ended = EndedTransactions()
+    ended = EndedTransactions(EndedAccount())
     ended.add(marker(5), 90, 0.0)
     assert ended.find(marker(number, coordinator_epoch=coordinator_epoch)) == offset
 
 
 def test_producers_do_not_mix() -> None:
-    ended = EndedTransactions()
+    ended = EndedTransactions(EndedAccount())
     ended.add(marker(5, producer_id=7), 90, 0.0)
     assert ended.find(marker(5, producer_id=8)) is None
     ended.add(marker(2, producer_id=8), 91, 0.0)
@@ -49,7 +49,7 @@ def test_producers_do_not_mix() -> None:
 
 
 def test_the_last_one_of_a_producer_counts() -> None:
-    ended = EndedTransactions()
+    ended = EndedTransactions(EndedAccount())
     ended.add(marker(5), 90, 0.0)
     ended.add(marker(6), 95, 0.0)
     assert [ended.find(marker(number)) for number in (5, 6, 7)] == [95, 95, None]
@@ -59,7 +59,7 @@ def test_the_last_one_of_a_producer_counts() -> None:
 
 
 def test_it_is_remembered_for_a_minute() -> None:
-    ended = EndedTransactions()
+    ended = EndedTransactions(EndedAccount())
     ended.add(marker(1, producer_id=1), 10, 0.0)
     ended.add(marker(1, producer_id=2), 11, 30.0)
     ended.add(marker(1, producer_id=3), 12, REMEMBERED_SECONDS - 0.001)
@@ -71,7 +71,7 @@ def test_it_is_remembered_for_a_minute() -> None:
 
 
 def test_who_ended_another_one_is_remembered_from_then() -> None:
-    ended = EndedTransactions()
+    ended = EndedTransactions(EndedAccount())
     ended.add(marker(1, producer_id=1), 10, 0.0)
     ended.add(marker(1, producer_id=2), 11, 1.0)
     ended.add(marker(2, producer_id=1), 12, 50.0)
@@ -80,7 +80,7 @@ def test_who_ended_another_one_is_remembered_from_then() -> None:
 
 
 def test_another_leader_epoch_remembers_nothing() -> None:
-    ended = EndedTransactions()
+    ended = EndedTransactions(EndedAccount())
     ended.add(marker(5), 90, 0.0)
     ended.clear()
     assert (ended.find(marker(5)), len(ended)) == (None, 0)
