@@ -153,10 +153,22 @@ def _start(victim: StoreProcess | GatewayProcess | TowerProcess, *, awaited: boo
         victim.launch()  # and perhaps killed again before it serves
 
 
+class Kept(Protocol):
+    """What is kept of a round that went wrong."""
+
+    def save(self, path: Path) -> None:
+        """A file to read."""
+        ...
+
+
 class Kills(Protocol):
     """One round of them."""
 
-    history: History
+    @property
+    def history(self) -> Kept:
+        """What happened."""
+        ...
+
     killed: Counter[str]
     acked: int
 
@@ -170,7 +182,7 @@ class Kills(Protocol):
         ...
 
 
-def _keep(history: History, problems: Sequence[Problem], directory: Path, seed: int) -> None:
+def _keep(history: Kept, problems: Sequence[Problem], directory: Path, seed: int) -> None:
     """What happened in a round, and what its processes said, for whoever looks for the reason."""
     kept = Path("build/kills") / str(seed)
     shutil.rmtree(kept, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""Transactions under faults: what clients did and saw, and whether every promise was kept."""
