@@ -90,8 +90,6 @@ class Replay(replay.Replay):
             if isinstance(record, OffsetRecord) and record.value is not None:
                 known = self._latest.get(key)
                 is_later = known is not None and known[0] > offset
-                if is_later and known is not None and known[1] is None:
-                    continue  # deleted, for the transaction as well
                 self._table(record.group_id).load_pending(
                     producer_id, (record.topic, record.partition), record.value, superseded=is_later
                 )

@@ -71,6 +71,7 @@ class Replay(ABC):
             self.set_aside(header, error)
             return
         latest, in_order_from = self._latest, self._in_order_from
+        deletes = bool(self._pending) and not header.is_transactional
         if header.is_transactional:
             latest = self._pending.setdefault(header.producer_id, {})
         while slices:
@@ -81,6 +82,9 @@ class Replay(ABC):
                     if self._in_order:
                         latest.pop(key, None)  # what comes last is last in the order of the keys, too
                     latest[key] = offset, value
+                    if deletes and value is None:
+                        for pending in self._pending.values():
+                            pending.pop(key, None)
             if self._is_slice(SLICE // 4):
                 yield
 
