@@ -180,7 +180,7 @@ class History:
     def commit(
         self, key: tuple[str, int], value: CommittedOffset | None, producer_id: int | None = None
     ) -> None:
-        records = [(*record_of(key, value), [], NOW_MS)]
+        records: list[Any] = [(*record_of(key, value), [], NOW_MS)]
         made: dict[str, Any] = {}
         if producer_id is not None:
             made = {

@@ -97,7 +97,8 @@ class Scene:
     end: int = 100
 
     def __post_init__(self) -> None:
-        self.producers = PartitionProducers(ProducerCount(lambda: self.now))
+        self.count = ProducerCount(lambda: self.now)
+        self.producers = PartitionProducers(self.count)
 
     def append(self, marker: Marker) -> int:
         """Its offset, or that of the one that it repeats. Raises KafkaError."""
@@ -155,3 +156,45 @@ def test_the_minute_goes_by_a_clock_that_nobody_sets() -> None:
     scene.now = REMEMBERED_SECONDS
     scene.append(marker(1, producer_id=8))
     assert scene.append(marker(1)) == 102
+
+
+# all partitions together ------------------------------------------------------------------------------------
+
+
+def test_what_is_old_is_forgotten_wherever_it_is() -> None:
+    account = EndedAccount()
+    one, other = EndedTransactions(account), EndedTransactions(account)
+    one.add(marker(1), 100, 0.0)
+    other.add(marker(1), 100, REMEMBERED_SECONDS / 2)
+    assert (len(one), len(other), len(account)) == (1, 1, 2)
+    other.add(marker(2), 101, REMEMBERED_SECONDS)
+    assert (len(one), len(other), len(account)) == (0, 1, 1)
+    assert one.find(marker(1)) is None
+
+
+def test_there_is_a_bound_on_all_and_the_oldest_is_forgotten() -> None:
+    account = EndedAccount(most=2)
+    one, other = EndedTransactions(account), EndedTransactions(account)
+    one.add(marker(1), 100, 1.0)
+    other.add(marker(1), 200, 2.0)
+    one.add(marker(2), 101, 3.0)
+    assert (len(one), len(other), len(account)) == (1, 1, 2), "one of a producer counts once"
+    one.add(marker(1, producer_id=8), 102, 4.0)
+    assert (len(one), len(other), len(account)) == (2, 0, 2)
+
+
+def test_what_a_partition_forgets_it_gives_back() -> None:
+    account = EndedAccount()
+    one = EndedTransactions(account)
+    one.add(marker(1), 100, 1.0)
+    one.clear()
+    assert (len(one), len(account)) == (0, 0)
+
+
+def test_a_deleted_partition_remembers_nothing() -> None:
+    scene = Scene()
+    scene.append(marker(1))
+    scene.producers.end()
+    assert len(scene.count.ended) == 0
+    scene.append(marker(2))
+    assert len(scene.count.ended) == 0

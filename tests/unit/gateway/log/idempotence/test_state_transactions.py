@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from gateway.common.clients import NOBODY
-from gateway.log.idempotence.producer import FEW_PRODUCERS, MAX_SEQUENCE, SPARED_MS
+from gateway.log.idempotence.producer import FEW, FEW_PRODUCERS, MAX_SEQUENCE, SPARED_MS
 from gateway.log.idempotence.sequences import Duplicate
 from gateway.log.idempotence.state import PRODUCER_ID_EXPIRATION_MS, ProducerState
 from gateway.log.transactions.aborted import AbortedTransaction
@@ -258,6 +258,31 @@ def test_a_marker_of_an_unknown_producer_is_remembered_if_there_is_room() -> Non
 
 
 # room for a transaction -----------------------------------------------------------------------------------
+
+
+def test_who_opens_a_transaction_has_it_whoever_its_producer_was_first() -> None:
+    """Else one could open them all through producers of others', or of an earlier life's."""
+    log = Log(max_producers=8)
+    for producer_id in range(8):
+        log.send(Sent(0, plain=True), producer_id, "maker")
+    began = 0
+    while not log.room(began, "greedy"):
+        log.send(Sent(1), began, "greedy")
+        began += 1
+    assert began == 4
+    assert log.room(4, "other") == ""
+    for producer_id in range(4):
+        log.mark(Ended(), producer_id)
+    assert log.room(4, "greedy") == "", "what has ended is given back by who had it"
+
+
+def test_unknown_producers_of_markers_are_few() -> None:
+    log = Log()
+    for producer_id in range(100):
+        log.mark(Ended(), producer_id)
+    charged: dict[str, int] = {}
+    log.state.charge_to(lambda whose, more: charged.update({whose: charged.get(whose, 0) + more}))
+    assert charged == {FEW: FEW_PRODUCERS}
 
 
 def test_a_client_begins_no_more_than_its_share_of_a_partitions_transactions() -> None:
