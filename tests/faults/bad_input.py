@@ -103,6 +103,14 @@ SPECIAL: Final[dict[str, tuple[str, ...]]] = {
         _TRANSACTIONS + "test_who_has_no_transaction_changes_nothing",
         _CASES + "transactional_ids.py::ends_of_nobody",
     ),
+    "WriteTxnMarkers": (
+        _BAD + "test_too_many_small_questions_are_refused",
+        _CASES + "transactions_markers.py::nonsense",
+    ),
+    "TxnOffsetCommit": (
+        _BAD + "test_too_many_small_questions_are_refused",
+        _CASES + "transactions_offsets.py::odd_values",
+    ),
     "OffsetForLeaderEpoch": (_CASES + "offset_for_leader_epoch.py::epochs",),
     "DescribeAcls": (_CASES + "nothing_there.py::acls",),
     "CreateAcls": (_CASES + "nothing_there.py::new_acls",),

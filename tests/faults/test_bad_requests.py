@@ -33,6 +33,7 @@ from tests.clients.stored import create_topic, put, stored_records
 from tests.differential.batches import Record, batch, batch_of, unsigned_varint
 from tests.differential.requests import fetch, fetch_partition, produce
 from tests.differential.side import Server, Side
+from tests.differential.transactions import commit_offsets, marker, write_markers
 from tests.differential.wire import Connection, decode, encode
 from tests.faults.victim import ANSWER_SECONDS, MIB, Victim
 from tests.peers.standalone import Standalone
@@ -365,6 +366,8 @@ MANY = 60_000
             version=2,
             feature_updates=[UpdateFeaturesRequest.FeatureUpdateKey(feature="", max_version_level=0)] * MANY,
         ),
+        write_markers(marker(1, 0, committed=False, wanted={"t": [0] * MANY}), version=1),
+        commit_offsets("t", 1, 0, "g", {"t": dict.fromkeys(range(MANY), 0)}, version=3),
     ],
     ids=lambda request: type(request).__name__,
 )
