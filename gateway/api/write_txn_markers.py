@@ -44,8 +44,9 @@ VERSION_SINCE_VERSION: Final = 2
 AT_ONCE: Final = 64
 """Markers of one request that are on their way together: each is waited for by a task."""
 
-WAITS_SECONDS: Final = 10.0
-"""How long a marker may wait for others of its request, before it is begun."""
+WAITS_SECONDS: Final = 3.0
+"""How long a marker may wait for others of its request, before it is begun. One that is begun takes
+`WRITE_TIMEOUT_SECONDS` at most; together that is less than its sender waits (`marker_routes.ASK_SECONDS`)."""
 
 _Answer: Any = RESPONSE_CLASSES[ApiKey.WRITE_TXN_MARKERS]
 _Marker: Any = _Answer.WritableTxnMarkerResult

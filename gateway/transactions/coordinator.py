@@ -22,6 +22,7 @@ from gateway.common.clients import NOBODY
 from gateway.common.costs import COUNTED, LOADED_TRANSACTION
 from gateway.common.log_limit import LogLimit
 from gateway.common.printable import printable
+from gateway.common.waiting import Waiter
 from gateway.common.work import Work
 from gateway.journal.coordinator import PartitionedCoordinator
 from gateway.transactions.initialising import InitProducerId, refusal
@@ -82,6 +83,9 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         """Transactions that were aborted because they were open for too long, in this life."""
         self._epochs: dict[int, int] = {}
         """The coordinator epoch of each partition that is loaded."""
+        self._incomplete: dict[Transaction, None] = {}
+        """Their markers are written, and that could not be said in the log yet."""
+        self._has_incomplete = Waiter()
         self._limit = LogLimit(logger)
 
     async def run(self) -> None:
@@ -89,6 +93,8 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.journal.run)
             nursery.start_soon(self.sweep.run)
+            nursery.start_soon(self.markers.run)
+            nursery.start_soon(self._complete_again)
             await self._serve(nursery)
 
     # where ids are served ----------------------------------------------------------------------------------
@@ -318,8 +324,23 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
 
     def prepared(self, transaction: Transaction) -> None:
         """See `gateway.transactions.served.Home`."""
-        if self._tasks is not None:  # else the gateway stops
-            self._tasks.start_soon(self._complete, transaction)
+        if transaction.ending is not None:
+            self.markers.begin(transaction.ending)
+
+    def marked(self, transaction: Transaction) -> None:
+        """See `gateway.transactions.served.Home`."""
+        self._complete(transaction)
+
+    def not_complete(self, transaction: Transaction) -> None:
+        """See `gateway.transactions.served.Home`."""
+        self._incomplete[transaction] = None
+        self._has_incomplete.wake()
+
+    def unloaded(self, transaction: Transaction) -> None:
+        """See `gateway.transactions.served.Home`."""
+        self._incomplete.pop(transaction, None)
+        if transaction.ending is not None:
+            self.markers.forget(transaction.ending)
 
     def unused(self, transaction: Transaction) -> None:
         """See `gateway.transactions.served.Home`."""
@@ -327,26 +348,36 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
             del self.transactions[transaction.transactional_id]
         transaction.unload()
 
-    async def _complete(self, one: Transaction) -> None:
-        """Have the markers written, and say in the log that the transaction is complete."""
-        ending = one.ending
-        assert ending is not None, "its end is decided"
-        with one.scope:
-            if not await self.markers.write(ending):
-                return
-            while one.ending is ending:
-                await self._try_to_complete(one)
-
-    async def _try_to_complete(self, one: Transaction) -> None:
+    def _complete(self, one: Transaction) -> bool:
+        """Say in the log that a transaction is complete; False: that cannot be written yet."""
         write = one.machine.complete(self._now_ms())
+        if write is None:
+            return True  # it is on its way
         try:
-            if write is not None:
-                await self.answer(self._enter(one, write))
-                return
+            self._enter(one, write)
         except KafkaError as error:
             self._limit.warning(
                 "transactional id %s: that its transaction is complete cannot be written yet: %s",
                 printable(one.transactional_id),
                 error,
             )
-        await trio.sleep(LAST_PAUSE_SECONDS)
+            self.not_complete(one)
+            return False
+        return True
+
+    async def _complete_again(self) -> None:
+        """Once more for those that could not be written, for ever; of a partition that takes nothing now, one
+        in each round.
+        """
+        while True:
+            if not self._incomplete:
+                await self._has_incomplete.wait()
+            await trio.sleep(LAST_PAUSE_SECONDS)
+            work, full = Work(), set[int]()
+            for one in list(self._incomplete):
+                await work.before(COUNTED)
+                if one not in self._incomplete or one.partition.index in full:
+                    continue
+                del self._incomplete[one]
+                if not self._complete(one):
+                    full.add(one.partition.index)

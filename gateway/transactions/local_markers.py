@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import trio
@@ -10,6 +9,7 @@ import trio
 from gateway.common.marker import Marker
 from gateway.groups.internal_topic import OFFSETS_TOPIC
 from gateway.groups.transactional import as_marker_error
+from gateway.journal.group_commit import WRITE_TIMEOUT_SECONDS
 from gateway.log.appends import Append, Completion
 from gateway.log.partition import NO_EPOCH
 from gateway.transactions.metadata import TopicPartition
@@ -38,8 +38,8 @@ class LocalMarkers:
     async def write(
         self, partition: TopicPartition, marker: Marker, leader_epoch: int = NO_EPOCH
     ) -> ErrorCode:
-        """Append it; no error once it is durable as with acks=all. `leader_epoch` is the one under which its
-        sender knows this leader, if that is another gateway.
+        """Append it; no error once it is durable as with acks=all, NOT_ENOUGH_REPLICAS if that takes too long.
+        `leader_epoch` is the one under which its sender knows this leader, if that is another gateway.
         """
         name, index = partition
         topic = self._cluster.topics.get(name)
@@ -57,8 +57,7 @@ class LocalMarkers:
         except KafkaError as error:
             return error.code
         self._cluster.deliver()
-        await self._wait(append)
-        return append.error
+        return await self._wait(append)
 
     async def _end_of_offsets(self, index: int, marker: Marker) -> ErrorCode:
         """The groups of the partition are told, and readers see what was committed before this is over."""
@@ -69,15 +68,18 @@ class LocalMarkers:
             return as_marker_error(error).code
         return ErrorCode.NONE
 
-    async def _wait(self, append: Append) -> None:
-        """Return when it is durable, or never will be."""
-        completion = Completion(self._cluster.completions, math.inf)
+    async def _wait(self, append: Append) -> ErrorCode:
+        """How it went, when it is durable, or never will be, or takes too long: then it is to be sent again,
+        and is found in the log.
+        """
+        completion = Completion(self._cluster.completions, trio.current_time() + WRITE_TIMEOUT_SECONDS)
         append.wait_with(completion)
         if completion.over:
-            return
+            return append.error
         over = trio.Event()
         completion.when_over(over.set)
         try:
             await over.wait()
         finally:
             completion.forget()
+        return append.error if append.done else ErrorCode.NOT_ENOUGH_REPLICAS

@@ -28,6 +28,12 @@ ID_BYTES: Final = 1_500
 PARTITION_BYTES: Final = 200
 """Memory of a partition of a transaction, about, beside its topic's name."""
 
+ENDING_BYTES: Final = 600
+"""Memory of a transaction whose markers are being written, about, beside those."""
+
+MARKER_BYTES: Final = 500
+"""Memory of a marker that waits to be written, about."""
+
 logger = logging.getLogger(__name__)
 
 

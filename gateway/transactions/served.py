@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-import trio
-
 from gateway.common.clients import NOBODY
 from gateway.common.marker import Marker
 from gateway.transactions.markers import Ending
 from gateway.transactions.metadata import TopicPartition, TransactionMetadata, TransactionState
-from gateway.transactions.room import Room, size_of
+from gateway.transactions.room import ENDING_BYTES, MARKER_BYTES, Room, size_of
 
 if TYPE_CHECKING:
     from gateway.log.partition import Partition
@@ -24,6 +22,15 @@ class Home(Protocol):
 
     def prepared(self, transaction: Transaction) -> None:
         """Its end is decided, durably: its markers are to be written."""
+
+    def marked(self, transaction: Transaction) -> None:
+        """Every partition of it has its marker."""
+
+    def not_complete(self, transaction: Transaction) -> None:
+        """Its markers are written, and that could not be said in the log."""
+
+    def unloaded(self, transaction: Transaction) -> None:
+        """It is served no more, while its markers are written."""
 
     def unused(self, transaction: Transaction) -> None:
         """Nothing is known of it any more, or never was."""
@@ -42,7 +49,6 @@ class Transaction:
         "machine",
         "number",
         "partition",
-        "scope",
         "transactional_id",
     )
 
@@ -69,8 +75,6 @@ class Transaction:
         that decides its end, plus 1; so who loads that gives it this number, or a larger one."""
         self.ending: Ending | None = None
         """While its markers are written."""
-        self.scope = trio.CancelScope()
-        """Of the task that ends its transaction."""
         self._home = home
         self._gone = False
         self._charged = 0
@@ -92,7 +96,8 @@ class Transaction:
     def unload(self) -> None:
         """It is served no more."""
         self._gone = True
-        self.scope.cancel()
+        if self.ending is not None:
+            self._home.unloaded(self)
         self._home.room.held.charge(self.client, -self._charged)
         self._charged = 0
 
@@ -117,11 +122,13 @@ class Transaction:
         if metadata is None:
             self._home.unused(self)
             return
-        self._charge()
         if not metadata.is_prepared:
             self.ending = None
         elif durable:
             self.begin_to_end(metadata)
+        elif self.ending is not None:
+            self._home.not_complete(self)
+        self._charge()
 
     def begin_to_end(self, metadata: TransactionMetadata) -> None:
         """Have the markers of its transaction written, whose end is durable."""
@@ -133,8 +140,14 @@ class Transaction:
             self.number,
             metadata.client_version,
         )
-        self.scope = trio.CancelScope()
-        self.ending = Ending(self.transactional_id, marker, metadata.partitions)
+        self.ending = Ending(
+            self.transactional_id,
+            marker,
+            metadata.partitions,
+            lambda: self._home.marked(self),
+            self.client,
+        )
+        self._charge()
         self._home.prepared(self)
 
     def _charge(self) -> None:
@@ -143,5 +156,7 @@ class Transaction:
         size = size_of(self.transactional_id, machine.metadata)
         if machine.pending is not None and machine.pending.metadata is not None:
             size = max(size, size_of(self.transactional_id, machine.pending.metadata))
+        if self.ending is not None and machine.metadata is not None:
+            size += ENDING_BYTES + MARKER_BYTES * len(machine.metadata.partitions)
         self._home.room.held.charge(self.client, size - self._charged)
         self._charged = size

@@ -7,7 +7,8 @@ and adds the last fetched epoch; 13 names topics by id; 15 moves the replica id 
 tags that only followers send.
 
 The list of aborted transactions is null for who reads everything, and beside an error; for who reads what
-is committed it is empty if there are none. Not offered, on purpose: diverging epochs and a preferred replica (always -1).
+is committed it is empty if there are none. Not offered, on purpose: diverging epochs and a preferred replica
+(always -1).
 """
 
 from collections.abc import Sequence

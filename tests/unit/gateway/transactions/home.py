@@ -53,6 +53,7 @@ class FakeJournal:
         self.log: list[tuple[int, bytes, bytes | None]] = []
         self.entered: list[tuple[str, TransactionMetadata | None]] = []
         self.on_its_way: list[FakePending] = []
+        self.has_some = trio.Event()
         self.held = False
         self.refuses: ErrorCode | None = None
         self.loads: list[int] = []
@@ -61,7 +62,12 @@ class FakeJournal:
         self.may_load.set()
 
     async def run(self) -> None:
-        await trio.sleep_forever()
+        while True:
+            await self.has_some.wait()
+            self.has_some = trio.Event()
+            await trio.lowlevel.checkpoint()
+            if not self.held:
+                self.settle()
 
     def enter(
         self, index: int, transactional_id: str, metadata: TransactionMetadata | None, effect: Effect
@@ -73,6 +79,7 @@ class FakeJournal:
         self.entered.append((transactional_id, metadata))
         effect.start()
         self.on_its_way.append(pending)
+        self.has_some.set()
         return pending
 
     async def durable(self, pending: FakePending) -> None:
