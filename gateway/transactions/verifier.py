@@ -12,8 +12,6 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import trio
-
 from gateway.peers.failures import PeerFailed
 from gateway.peers.question import Question
 from gateway.transactions.adding import AddPartitions
@@ -29,13 +27,6 @@ if TYPE_CHECKING:
 
 ASK_SECONDS: Final = 5.0
 """How long another gateway may take to answer; then the producer is to try again."""
-
-AGAIN_AFTER_SECONDS: Final = 0.02
-AGAIN_FOR_SECONDS: Final = 0.1
-"""How far apart and how long a coordinator that is busy with the id is asked again to add partitions: Kafka's
-`add.partitions.to.txn.retry.backoff.ms` and its `max.ms`. What takes longer the client is told; franz-go then
-sends again after five seconds.
-"""
 
 BATCHED_SINCE_VERSION: Final = 4
 
@@ -65,22 +56,9 @@ class Verifier:
     async def check(self, who: Producing, partitions: Collection[TopicPartition], client: str) -> Errors:
         """No error for each partition that may be written to, or why not: what the coordinator says, and
         COORDINATOR_NOT_AVAILABLE while it is not to be asked. INVALID_REQUEST: an empty transactional id.
-        What is to be added waits a little for the change before it.
         """
         if not who.transactional_id:
             return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
-        end = trio.current_time() + AGAIN_FOR_SECONDS
-        while True:
-            errors = await self._check_once(who, partitions, client)
-            is_busy = who.adds and ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
-            left = end - trio.current_time()
-            if not is_busy or left <= 0:
-                return errors
-            await trio.sleep(min(AGAIN_AFTER_SECONDS, left))
-
-    async def _check_once(
-        self, who: Producing, partitions: Collection[TopicPartition], client: str
-    ) -> Errors:
         try:
             node = self._coordinator.node_of(who.transactional_id)
             if self._peers is None or node == self._coordinator.node_id:

@@ -3,8 +3,8 @@ each promise.
 
 The categories are those of Jepsen's Kafka workload (`jepsen/src/jepsen/tests/kafka.clj`): aborted reads
 (G1a), intermediate reads (G1b), cycles (G0, G1c), lost writes, inconsistent offsets, duplicates, phantoms,
-what readers skip, see twice or do not see, inside one transaction ("internal") and from one to the next; and some
-more: transactions of which a reader has seen a part, last stable offsets that go back or past an open
+what readers skip, see twice or do not see, inside one transaction ("internal") and from one to the next; and
+some more: transactions of which a reader has seen a part, last stable offsets that go back or past an open
 transaction, offsets of groups that do not fit what was copied, producers that end for good.
 
 `ALLOWED` has what Kafka does not promise. Nor does it promise that a transaction that was answered is visible
