@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import trio
+
 from gateway.log.idempotence.guards import Guard
 from gateway.transactions.verifier import Producing
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -24,6 +26,13 @@ ADDS_SINCE_VERSION: Final = 12
 
 ABORTABLE_SINCE_VERSION: Final = 11
 """From this version on clients know TRANSACTION_ABORTABLE."""
+
+AGAIN_AFTER_SECONDS: Final = 0.02
+AGAIN_FOR_SECONDS: Final = 0.1
+"""How far apart and how long a coordinator that is busy with the id is asked again to add partitions: Kafka's
+`add.partitions.to.txn.retry.backoff.ms` and its `max.ms`. What takes longer the client is told; franz-go then
+sends again after five seconds.
+"""
 
 _AGAIN: Final = frozenset(
     (
@@ -83,15 +92,37 @@ class Verification:
         return bool(self._asked) and self._transactional_id is not None and not self._is_mixed
 
     async def ask(self, verifier: Verifier) -> None:
-        """Ask for all that were taken."""
+        """Ask for all that were taken. What is to be added waits a little for the change before it: markers
+        of the transaction before, or other partitions that are added at the same time.
+        """
+        end = trio.current_time() + AGAIN_FOR_SECONDS
+        asked = list(self._asked)
+        while asked:
+            await self._ask_for(asked, verifier)
+            left = end - trio.current_time()
+            if not self._adds or left <= 0:
+                return
+            asked = [one for one in asked if self._asked[one].error is ErrorCode.CONCURRENT_TRANSACTIONS]
+            if asked:
+                await trio.sleep(min(AGAIN_AFTER_SECONDS, left))
+                self._take_again(asked)
+
+    async def _ask_for(self, partitions: list[Partition], verifier: Verifier) -> None:
         assert self._transactional_id is not None
         assert self._producer is not None
-        wanted = {(partition.topic.name, partition.index): partition for partition in self._asked}
+        wanted = {(partition.topic.name, partition.index): partition for partition in partitions}
         who = Producing(self._transactional_id, *self._producer, self._adds)
         errors = await verifier.check(who, wanted, self._client)
         for place, error in errors.items():
             partition = wanted[place]
             self._asked[partition] = self._asked[partition]._replace(error=error)
+
+    def _take_again(self, partitions: list[Partition]) -> None:
+        """The marker that was waited for has made the guards void."""
+        for partition in partitions:
+            asked, guards = self._asked[partition], partition.producers.guards
+            guards.give_back(asked.producer_id, asked.guard)
+            self._asked[partition] = asked._replace(guard=guards.take(asked.producer_id))
 
     def check(self, partition: Partition, header: BatchHeader) -> None:
         """Whether this batch, which is transactional, may be appended. Raises KafkaError; no later batch may

@@ -1,9 +1,8 @@
-"""Random faults of several gateways, their stores and the clients, under transactions: `make kills-transactions
-N=200 SEED=s`.
+"""Random faults of gateways, stores and clients under transactions: `make kills-transactions N=200 SEED=s`.
 
-Transactional producers of three clients copy, in two groups, what they write; gateways, stores and clients are
-killed, gateways and stores are stopped for a while or told to end. Each round has a cluster of its own and a
-seed of its own, as those of `tests.faults.kills`.
+Transactional producers of three clients copy, in two groups, what they write; gateways, stores and clients
+are killed, gateways and stores are stopped for a while or told to end. Each round has a cluster of its own
+and a seed of its own, as those of `tests.faults.kills`.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 
 Graph = dict[str, set[str]]
 
@@ -16,7 +17,7 @@ def edges_of_writes(written: Iterable[list[str]]) -> Graph:
     """
     graph: Graph = defaultdict(set)
     for log in written:
-        for one, following in zip(log, log[1:], strict=False):
+        for one, following in pairwise(log):
             if one != following:
                 graph[one].add(following)
     return graph

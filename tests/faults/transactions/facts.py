@@ -1,4 +1,4 @@
-"""A history, put in order: transactions with what became of them, readers with what they saw, what is stored."""
+"""A history, put in order: transactions and what became of them, what readers saw, what is stored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from tests.faults.transactions.history import (
     COMMITTED,
     Acked,
     Asked,
-    Begun,
     Closed,
     Ended,
     Ending,
@@ -18,6 +17,7 @@ from tests.faults.transactions.history import (
     From,
     Known,
     Offsets,
+    OfTransaction,
     Operation,
     Polled,
     Read,
@@ -122,33 +122,10 @@ class Facts:
 def collect(history: Iterable[Operation]) -> Facts:
     """Put in order. Each client's operations must be in the order in which it told them."""
     facts = Facts()
-    transactions: dict[str, Transaction] = facts.transactions
     for one in history:
         match one:
-            case Begun(name):
-                transactions[name] = Transaction(name)
-            case Sending(name, records):
-                transaction = transactions[name]
-                for topic, partition, value in records:
-                    transaction.writes[value] = topic, partition
-                    facts.written[value] = (topic, partition), transaction
-            case Acked(name, acked):
-                transactions[name].acked.update({value: offset for _, _, value, offset in acked})
-            case Polled(name, reader, seen, at):
-                _see(facts.readers.setdefault(reader, Reader(reader, committed=True)), seen, at, name)
-                transactions[name].polled += [((t, p), offset, value) for t, p, offset, value in seen]
-            case Offsets(name, group, offsets):
-                transactions[name].offsets += [(group, (t, p), offset) for t, p, offset in offsets]
-            case Ending(name, commit, at):
-                if commit:
-                    transactions[name].commit_asked = at
-            case Ended(name, commit, outcome):
-                transactions[name].ended.add((commit, outcome))
-            case From(reader, isolation, places):
-                begins = {(topic, partition): offset for topic, partition, offset in places}
-                facts.readers[reader] = Reader(reader, isolation == COMMITTED, begins)
-            case Read(reader, seen, at):
-                _see(facts.readers[reader], seen, at, "")
+            case From() | Read():
+                _reader_told(facts, one)
             case Stored(topic, partition):
                 facts.stored[topic, partition] = one
             case Asked() | Stable():
@@ -159,8 +136,39 @@ def collect(history: Iterable[Operation]) -> Facts:
                 facts.closed.append(one)
             case Event():
                 pass
+            case _:
+                _client_told(facts, one)
     facts.committed = _committed(facts)
     return facts
+
+
+def _reader_told(facts: Facts, one: From | Read) -> None:
+    if isinstance(one, From):
+        begins = {(topic, partition): offset for topic, partition, offset in one.places}
+        facts.readers[one.reader] = Reader(one.reader, one.isolation == COMMITTED, begins)
+    else:
+        _see(facts.readers[one.reader], one.records, one.at, "")
+
+
+def _client_told(facts: Facts, one: OfTransaction) -> None:
+    transaction = facts.transactions.setdefault(one.transaction, Transaction(one.transaction))
+    match one:
+        case Sending(_, records):
+            for topic, partition, value in records:
+                transaction.writes[value] = topic, partition
+                facts.written[value] = (topic, partition), transaction
+        case Acked(_, acked):
+            transaction.acked.update({value: offset for _, _, value, offset in acked})
+        case Polled(name, reader, seen, at):
+            _see(facts.readers.setdefault(reader, Reader(reader, committed=True)), seen, at, name)
+            transaction.polled += [((t, p), offset, value) for t, p, offset, value in seen]
+        case Offsets(_, group, offsets):
+            transaction.offsets += [(group, (t, p), offset) for t, p, offset in offsets]
+        case Ending(_, commit, at):
+            if commit:
+                transaction.commit_asked = at
+        case Ended(_, commit, outcome):
+            transaction.ended.add((commit, outcome))
 
 
 def _see(reader: Reader, records: list[tuple[str, int, int, str]], at: int, transaction: str) -> None:

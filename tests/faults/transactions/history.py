@@ -1,8 +1,9 @@
 """What transactional clients did and saw, one operation after the other; written as JSON, one a line.
 
 A transaction is named `worker/life/number`, a record by its value: its transaction, a slash, its number in
-that; of a copy also what it is a copy of (`java-0/1/7/2<go-1/3/4/0`). What is about to be done is told first
-(`Begun`, `Sending`, `Ending`), so that what a client did before it was killed is known; then what became of it.
+that; of a copy also what it is a copy of (`java-0/1.1/7/c2<go-1/3.1/4/0`). What is about to be done is told
+first (`Begun`, `Sending`, `Ending`), so that what a client did before it was killed is known; then what
+became of it.
 
 Times are nanoseconds of CLOCK_MONOTONIC, which is one for all processes of a machine.
 """
@@ -167,23 +168,8 @@ class Event:
     at: int
 
 
-Operation = (
-    Begun
-    | Sending
-    | Acked
-    | Polled
-    | Offsets
-    | Ending
-    | Ended
-    | Closed
-    | From
-    | Read
-    | Asked
-    | Stable
-    | Known
-    | Stored
-    | Event
-)
+OfTransaction = Begun | Sending | Acked | Polled | Offsets | Ending | Ended
+Operation = OfTransaction | Closed | From | Read | Asked | Stable | Known | Stored | Event
 KINDS: Final[dict[str, type[Operation]]] = {
     kind.__name__: kind
     for kind in (

@@ -2,11 +2,11 @@
 
 Arguments: BOOTSTRAP NAME LIFE WORKERS SEED. Each worker has a transactional id of its own, `NAME-number`, and
 is a member of one of two groups. It writes records to `inputs`, copies what its group reads there to the same
-partition of `copies-GROUP`, and sends the group's offsets along; then it commits, or now and then aborts. What
-it does goes to standard output, in the lines of `tests.faults.transactions.history`.
+partition of `copies-GROUP`, and sends the group's offsets along; then it commits, or now and then aborts.
+What it does goes to standard output, in the lines of `tests.faults.transactions.history`.
 
-Standard input: a line "drain" says that nothing new is to be written to `inputs`; its end, that the process is
-to end. A worker that has lost its producer makes another one, its next life.
+Standard input: a line "drain" says that nothing new is to be written to `inputs`; its end, that the process
+is to end. A worker that has lost its producer makes another one, its next life.
 """
 
 from __future__ import annotations
