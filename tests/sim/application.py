@@ -38,6 +38,14 @@ HASTY_TIMEOUT_MS = 1_500
 PATIENCE_SECONDS = 3.0
 """After which a batch is given up, and with it the transaction."""
 
+IMPATIENT = 0.4
+"""Share of the batches that are given up when there was no answer once."""
+
+THINKS = 0.25
+"""Share of the steps before which an instance does something else for a while: longer than its transaction
+may take, if that times out soon.
+"""
+
 LATE_SECONDS = 3.0
 """How late a request may arrive."""
 
@@ -251,6 +259,7 @@ class Instance:
                 nursery.start_soon(self._write_all, work, partition, numbers)
         if not self._is_over and not self._gave_up:
             await self._commit_offsets(work)
+        await self._think()
         if not self._is_over:
             commits = not self._gave_up and (self._last or self._random.random() < COMMITS)
             await self._end(work, commit=commits)
@@ -264,6 +273,10 @@ class Instance:
             if f"topic-{topic}" not in deleted
         ]
         return self._random.sample(names, self._random.randint(1, len(names))) if names else []
+
+    async def _think(self) -> None:
+        if self._world.working and self._random.random() < THINKS:
+            await trio.sleep(self._random.uniform(0.0, 2.5 if self._program.is_hasty else 0.6))
 
     async def _add(self, partitions: list[PartitionName]) -> bool:
         """As the older protocol has it; whether they are part of the transaction now."""
@@ -282,6 +295,7 @@ class Instance:
 
     async def _write_all(self, work: Work, partition: PartitionName, numbers: list[int]) -> None:
         for number in numbers:
+            await self._think()
             if self._is_over or self._gave_up:
                 return
             await self._write(work, partition, number)
@@ -304,6 +318,7 @@ class Instance:
         )
         world.asked.batch_came(partition, name)
         made = world.loop.now
+        patience = 0.0 if self._random.random() < IMPATIENT else PATIENCE_SECONDS
         while not self._is_over:
             sent = world.loop.now
             request = asking.produce(self._program.name, partition, content)
@@ -320,7 +335,8 @@ class Instance:
                 if error not in PASSES:
                     self._ends_with(error, f"Produce of {work!r}")
                     return
-            if world.loop.now - made > PATIENCE_SECONDS and world.working:
+            is_late = answer is None or world.loop.now - made > PATIENCE_SECONDS
+            if is_late and world.loop.now - made > patience and world.working:
                 world.reached["batches given up"] += 1
                 self._gave_up = True
                 return
@@ -432,7 +448,7 @@ async def look_at(program: Program) -> None:
     world = program.all.world
     looks = Instance(program)
     while world.working:
-        await trio.sleep(program.all.random.uniform(0.05, 0.4))
+        await trio.sleep(program.all.random.uniform(0.01, 0.2))
         await looks.look(stable=program.all.random.random() < 0.5)
 
 

@@ -101,9 +101,9 @@ class Program:
         self.name = f"program-{number}"
         self.group = f"group-{number}"
         level = all_of_them.world.plan.transaction_version
-        self.version = 2 if level > 1 and number % 3 != 1 else 1
+        self.version = 2 if level > 1 and number % 2 == 0 else 1
         """The `transaction.version` of its client."""
-        self.is_hasty = number % 4 == 3
+        self.is_hasty = number % 4 > 1
         """Its transactions time out soon."""
         self.latest = (-1, -1)
         """The highest producer id and epoch that one of its instances was given, and since when."""

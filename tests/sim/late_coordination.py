@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 SLOW = 0.25
 """Share of the questions, and of the answers, that take a while."""
 
-SLOW_SECONDS = 1.5
+SLOW_SECONDS = 2.5
 
-COMES_AGAIN = 0.2
+COMES_AGAIN = 0.3
 """Share of the markers that come once more."""
 
 LATE_SECONDS = 3.0
@@ -66,6 +66,8 @@ class LateMarkers:
         if log is not None and world.working and self._random.random() < COMES_AGAIN:
             later = self._random.uniform(0.0, LATE_SECONDS)
             world.loop.after(later, self._once_more, partition, marker, log.leader_epoch)
+        if world.working and self._random.random() < SLOW:
+            await trio.sleep(self._random.uniform(0.0, SLOW_SECONDS / 2))
         return await self._target.write(partition, marker)
 
     def _once_more(self, partition: TopicPartition, marker: Marker, leader_epoch: int) -> None:
