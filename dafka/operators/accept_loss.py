@@ -15,6 +15,7 @@ from gateway.catalog import keys
 from gateway.cluster.giving_up import GivingUp, Plan
 from gateway.cluster.stores import StoreRefused, Stores
 from gateway.log.partition import PartitionState
+from gateway.log.recovery.one_partition import named_transactions
 from gateway.log.segment import Segment
 
 MAX_ASKED_SEGMENTS = 500
@@ -65,6 +66,7 @@ class LossRequestHandlers:
                     "serves": one.state is PartitionState.READY,
                     "end": one.high_watermark,
                     "reason": "" if one.state is PartitionState.READY else one.reason,
+                    "open": named_transactions(one.producers.state.open_transactions()),
                 }
                 for one in partitions
             ]

@@ -57,6 +57,13 @@ class LostStores:
                 yield f"{one['partition']} serves again: its next offset is {one['end']}"
             else:
                 yield f"{one['partition']} does not serve yet: {one['reason']}"
+            if one["open"]:
+                yield (
+                    f"{one['partition']}: open transactions, for which readers of read_committed wait: "
+                    f"{one['open']}. Those that no coordinator ends within the timeout of their producers "
+                    "(15 minutes at most) have lost their markers: end each of them with "
+                    "kafka-transactions.sh abort --topic TOPIC --partition PARTITION --start-offset OFFSET"
+                )
         yield (
             "Next: new segments count on the lost stores as long as nobody has taken their places, and "
             "acks=all may be refused. For each of them start an empty store, then 'dafka store admit NEW' "

@@ -10,8 +10,18 @@ import trio
 from dafka.operators.accept_loss import LossRequestHandlers
 from dafka.operators.socket import OperatorRefused
 from gateway.cluster import giving_up as loss_module
-from gateway.log.partition import PartitionState
-from tests.in_process.several_stores import Cluster, Gateway, WithStores, batch, produce_until_taken
+from gateway.log.partition import Partition, PartitionState
+from tests.in_process.several_stores import (
+    Cluster,
+    Gateway,
+    WithStores,
+    batch,
+    incarnation,
+    produce_until_taken,
+)
+from tests.unit.gateway.log.fake_log import NOW_MS
+from tests.unit.gateway.log.transactional import append, marker, transactional
+from wireproto.records.header import read_header
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +87,9 @@ def test_what_is_left_is_kept_and_what_was_named_goes(
             assert "no store is called" in await refused(gateway, gone=["nobody"], token="")
             assert gateway.partition().state is PartitionState.RECOVERING
             done = await asked(gateway, "loss.accept", gone=["store-0", "store-1"], token=plan["token"])
-            assert done["partitions"] == [{"partition": "orders-0", "serves": True, "end": 2, "reason": ""}]
+            assert done["partitions"] == [
+                {"partition": "orders-0", "serves": True, "end": 2, "reason": "", "open": ""}
+            ]
             # The others come back after all: they hear the end, and are members as before.
             await cluster.start(0, 1)
             await gateway.until_told()
@@ -136,3 +148,109 @@ def test_when_nobody_is_left_all_of_the_open_segment_goes_and_closed_ones_are_na
             assert not [one for one in contents if b"another segment" in one]
 
     stores(body)
+
+
+LOSSES = [
+    # What is in the first segment, on store 0 alone; in the second one, on store 1 alone; what is shown then.
+    ("a b +b", "p", 0, "producer 97 from offset 0"),
+    ("p a b +b", "-a p", 1, "producer 97 from offset 1"),  # the marker is lost
+    ("p a b +b", "+a p", 1, "producer 97 from offset 1"),  # that it was committed, nobody knows any more
+    (
+        "p a b c",
+        "+a -b",
+        1,
+        "producer 97 from offset 1, producer 98 from offset 2, producer 99 from offset 3",
+    ),
+    ("p a +a", "b -b p", 6, ""),
+    ("p a +a", "b p", 5, ""),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "stable", "named"), LOSSES)
+def test_transactions_of_which_it_is_not_known_how_they_ended_are_not_shown_as_committed(
+    stores: WithStores,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    first: str,
+    second: str,
+    stable: int,
+    named: str,
+) -> None:
+    async def body(cluster: Cluster) -> None:
+        async with cluster.gateway(monkeypatch) as (gateway, _):
+            await gateway.until_live(0, 1, 2)
+            await gateway.broker.create_topic("orders", 1, {}, 1)
+            await gateway.until_ready(0)
+            partition = gateway.partition()
+            await write_script(partition, first)
+            kept = holder(partition)
+            await end_segment(gateway)
+            await gateway.until_told()
+            await cluster.stop(kept)
+            await gateway.until_live(*({0, 1, 2} - {kept}))
+            await write_script(partition, second)
+            lost = holder(partition)
+            await end_segment(gateway)
+            await write_script(partition, "p")
+            members = [segment.members for segment in partition.chain.segments()]
+            assert members == [(incarnation(kept),), (incarnation(lost),), (incarnation(lost),)]
+        await cluster.stop(lost)
+        await cluster.start(kept)
+        async with cluster.gateway(monkeypatch) as (gateway, _):
+            await waits(gateway)
+            gone = [f"store-{lost}"]
+            plan = await asked(gateway, "loss.plan", gone=gone)
+            done = await asked(gateway, "loss.accept", gone=gone, token=plan["token"])
+            (told,) = done["partitions"]
+            end = len(f"{first} {second}".split())
+            assert (told["serves"], told["end"], told["open"]) == (True, end, named)
+            assert (f"readers of what is committed wait for them: {named}. " in caplog.text) == bool(named)
+            partition = gateway.partition()
+            assert partition.last_stable_offset == stable
+            shown, aborted = await partition.read_committed(0, 1 << 20) if stable else ((), [])
+            assert [read_header(one).base_offset for one in shown] == list(
+                range(min(stable, len(first.split())))
+            )
+            assert aborted == []
+            # Whoever knows ends them: they were aborted from their first offsets on.
+            open_ones = partition.producers.state.open_transactions()
+            for producer_id in open_ones:
+                append = partition.append_marker(marker(producer_id), gateway.broker.context.now_ms())
+                assert append.base_offset >= end
+            opened = partition.chain.current
+            assert (opened is None) == (not open_ones)
+            if opened is not None:
+                listed: list[tuple[int, int]] = []
+                opened.aborted.collect(0, 1, listed)
+                opened.aborted.collect(1, end, listed)
+                assert dict(listed) == open_ones
+
+    stores(body)
+
+
+async def end_segment(gateway: Gateway) -> None:
+    """Close the open one."""
+    partition = gateway.partition()
+    gateway.broker.context.opener.end(partition)
+    while partition.chain.current is not None:  # noqa: ASYNC110  nothing tells
+        await trio.sleep(0.01)
+
+
+def holder(partition: Partition) -> int:
+    """The number of the store that keeps the open segment alone."""
+    opened = partition.chain.current
+    assert opened is not None
+    (member,) = opened.segment.members
+    return int(member[0])
+
+
+async def write_script(partition: Partition, script: str) -> None:
+    """`p` is a plain batch, `a` one in a transaction of producer a, `-a` its abort and `+a` its commit."""
+    for word in script.split():
+        if word[0] in "+-":
+            partition.append_marker(marker(ord(word[1]), commit=word[0] == "+"), NOW_MS)
+        else:
+            content = batch() if word == "p" else transactional(pid=ord(word))
+            append(partition, content)
+        while partition.high_watermark < partition.next_offset:  # noqa: ASYNC110  nothing tells
+            await trio.sleep(0.01)

@@ -132,6 +132,13 @@ class ProducerState:
         """The first offsets of the open transactions, by their producers' ids."""
         return {key: one.first_offset for key, one in self._producers.items() if one.has_open}
 
+    def only_open(self) -> Self:
+        """Of these producers those with open transactions, in a state of its own."""
+        state = type(self)(max_producers=self._max_producers)
+        state._producers = OrderedDict((key, one) for key, one in self._producers.items() if one.has_open)
+        state._load_transactions()
+        return state
+
     def has_open_since(self, oldest_ms: int) -> bool:
         """Whether a transaction is open whose producer was not heard after this, ms since 1970."""
         return any(one.has_open and one.used_ms <= oldest_ms for one in self._producers.values())

@@ -6,8 +6,9 @@ what the next one can begin with.
 """
 
 import logging
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -33,6 +34,9 @@ from wireproto.records.row import Row
 
 if TYPE_CHECKING:
     from gateway.log.context import LogContext
+
+MAX_NAMED_TRANSACTIONS: Final = 20
+"""Open transactions of one partition that are named to an operator."""
 
 logger = logging.getLogger(__name__)
 
@@ -313,10 +317,40 @@ class PartitionRecovery:
             return producers_of_empty_log(context, partition.topic.id, partition.index)
         if self._given_up.issuperset(last.members):
             logger.warning("%s: what was known of its idempotent producers is given up", self._name)
-            return ProducerState()
+            return await self._left_open(limit)
         at_end = await read_producers(context, last, limit)
         context.aborted.found(partition, last.address, at_end.aborted)
         return at_end.producers
+
+    async def _left_open(self, limit: trio.CapacityLimiter) -> ProducerState:
+        """No store has the last segment. Open transactions of the newest one that can be read count as open:
+        what has become of them since nobody knows, and readers of what is committed must not see them as if
+        they had been. Of other producers nothing is known. Raises NotServed, ValueError, KeyError.
+        """
+        for segment in reversed(self.partition.chain.closed):
+            if not self._given_up.issuperset(segment.members):
+                found = await read_producers(self._context, segment, limit)
+                return found.producers.only_open()
+        return ProducerState()
+
+    def say_what_is_open(self, producers: ProducerState) -> None:
+        """Where a loss was accepted, name the transactions that are open: the markers of some may be lost."""
+        found = producers.open_transactions()
+        if self._accepts_loss and found:
+            logger.warning(
+                "%s: these transactions are open, and readers of what is committed wait for them: %s. One "
+                "whose marker was lost, or of which no coordinator knows, has to be ended by "
+                "kafka-transactions.sh abort --topic %s --partition %d --start-offset OFFSET",
+                self._name, named_transactions(found), self.partition.topic.name, self.partition.index,
+            )  # fmt: skip
+
+
+def named_transactions(first_offsets: Mapping[int, int]) -> str:
+    """Open transactions by their producers' ids and first offsets, for people: the oldest ones."""
+    oldest = sorted(first_offsets.items(), key=itemgetter(1))[:MAX_NAMED_TRANSACTIONS]
+    named = ", ".join(f"producer {producer_id} from offset {first}" for producer_id, first in oldest)
+    more = len(first_offsets) - len(oldest)
+    return f"{named} and {more} more" if more else named
 
 
 def _with_end(segment: Segment, end: int, row_bytes: bytes) -> Segment:

@@ -310,7 +310,9 @@ class Recovery:
             await attempt.verify(verification)
             await attempt.close(self._turns)
             attempt.set_ends()
-            partition.begin_serving(await attempt.read_producers(self._rebuilds))
+            producers = await attempt.read_producers(self._rebuilds)
+            attempt.say_what_is_open(producers)
+            partition.begin_serving(producers)
             self._given_up.pop(partition, None)
         except Superseded:
             pass
