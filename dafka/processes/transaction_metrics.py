@@ -1,5 +1,5 @@
-"""What a gateway shows to Prometheus of transactions: those of its coordinator, and those that are open in the
-partitions that it leads. Every figure is read at the scrape.
+"""What a gateway shows to Prometheus of transactions: those of its coordinator, and those that are open in
+the partitions that it leads. Every figure is read at the scrape.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ OPEN_TRANSACTIONS: Final[Sequence[Figure[Broker]]] = (
     ),
     Gauge(
         "dafka_partitions_with_late_transactions",
-        "Partitions with an open transaction that nobody writes to any more, nor ends: `kafka-transactions.sh "
-        "find-hanging` names them.",
+        "Partitions with an open transaction that nobody writes to any more, nor ends: "
+        "`kafka-transactions.sh find-hanging` names them.",
         lambda broker: sum(
             state.has_open_since(broker.context.now_ms() - LATE_MS) for state in _with_transactions(broker)
         ),

@@ -70,23 +70,33 @@ class Replay(ABC):
         except InvalidBatch as error:
             self.set_aside(header, error)
             return
-        latest, in_order_from = self._latest, self._in_order_from
-        deletes = bool(self._pending) and not header.is_transactional
+        latest, pending = self._latest, list(self._pending.values())
         if header.is_transactional:
-            latest = self._pending.setdefault(header.producer_id, {})
+            latest, pending = self._pending.setdefault(header.producer_id, {}), []
         while slices:
-            for offset, key, value in slices.popleft():
-                if offset >= first_offset:
-                    if in_order_from is not None and key is not None and key.startswith(in_order_from):
-                        self._in_order = True
-                    if self._in_order:
-                        latest.pop(key, None)  # what comes last is last in the order of the keys, too
-                    latest[key] = offset, value
-                    if deletes and value is None:
-                        for pending in self._pending.values():
-                            pending.pop(key, None)
+            self._note(latest, slices.popleft(), first_offset, pending)
             if self._is_slice(SLICE // 4):
                 yield
+
+    def _note(
+        self,
+        latest: dict[bytes | None, tuple[int, bytes | None]],
+        records: list[Keyed],
+        first_offset: int,
+        pending: list[dict[bytes | None, tuple[int, bytes | None]]],
+    ) -> None:
+        """Note records among the latest ones; a tombstone deletes what is `pending` of its key as well."""
+        in_order_from = self._in_order_from
+        for offset, key, value in records:
+            if offset >= first_offset:
+                if in_order_from is not None and key is not None and key.startswith(in_order_from):
+                    self._in_order = True
+                if self._in_order:
+                    latest.pop(key, None)  # what comes last is last in the order of the keys, too
+                latest[key] = offset, value
+                if value is None and pending:
+                    for one in pending:
+                        one.pop(key, None)
 
     def end(self, header: BatchHeader, marker: EndMarker) -> Slices:
         """A transaction of the batch's producer ends here. What it has committed counts by its own place in
