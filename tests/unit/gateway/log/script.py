@@ -86,10 +86,9 @@ class Script:
     # what is to be found ----------------------------------------------------------------------------------
 
     def aborted(self, offset: int, end: int) -> list[tuple[int, int]]:
-        """What who reads [offset, end) must know, in the order of the markers."""
+        """What who reads [offset, end) must know, by first offsets."""
         found = [one for one in self.transactions if one.is_aborted_within(offset, self.end)]
-        found.sort(key=lambda one: -1 if one.last is None else one.last)
-        return [(one.pid, one.first) for one in found if one.first < end]
+        return sorted([(one.pid, one.first) for one in found if one.first < end], key=lambda one: one[1])
 
     def stable(self) -> int:
         return min([one.first for one in self.transactions if one.last is None], default=self.end)
