@@ -34,6 +34,7 @@ from gateway.configs.effective import effective_topic_configs
 from gateway.log.closer import Closer
 from gateway.log.compaction.left_over import Noted, noted_outputs
 from gateway.log.idempotence.producer_ids import BLOCK
+from gateway.log.idempotence.snapshot import InvalidSnapshot, first_open
 from gateway.log.segment import NO_TIMESTAMP, Segment
 from mesh import crash_points
 from mesh.protocol.opening import Opening
@@ -299,8 +300,16 @@ class _Log:
         members = context.stores.choose(self._log, self._topic.replication_factor)
         w = self._restoring.w_for(self._topic, members)
         address = context.producer.requests.new_id()
-        segment = Segment(address, segment_epoch(saved), saved.start, members, w, saved.opened_ms)
         snapshot = await self._restoring.read_snapshot(saved.producers)
+        segment = Segment(
+            address,
+            segment_epoch(saved),
+            saved.start,
+            members,
+            w,
+            saved.opened_ms,
+            first_unstable=UNKNOWN if saved.is_compacted else self._first_open(snapshot),
+        )
         await self._restoring.change(self._log, Noted(address, members, w, self._log, segment.epoch).put())
         writer = context.producer.start(address, self._topic.name, members, w, self)
         at = context.place_of(keys.compacting_key(address))
@@ -314,6 +323,18 @@ class _Log:
         await self._close(segment, saved)
         context.producer.forget(writer)
         self._restoring.wrote(saved)
+
+    def _first_open(self, snapshot: bytes) -> int:
+        """Where the oldest transaction begins that was open when a segment began: those who read what is
+        committed look for its end from there on. Raises CannotRestore.
+        """
+        try:
+            first = first_open(snapshot)
+        except InvalidSnapshot as error:
+            raise CannotRestore(
+                f"{self._planned.saved.name}: its producers cannot be read: {error}"
+            ) from None
+        return UNKNOWN if first is None else first
 
     async def _append(self, writer: Writer, batches: Sequence[bytes | memoryview]) -> None:
         for batch in batches:
@@ -359,6 +380,8 @@ class _Log:
             "producer_id_floor": self._context.producer_ids.floor,
             "producers": base64.b64encode(snapshot).decode(),
         }
+        if segment.first_unstable != UNKNOWN:
+            details["first_unstable"] = segment.first_unstable
         if saved.is_compacted:
             details |= {"compaction": segment.address, "replaces": []}
         return Announcement(

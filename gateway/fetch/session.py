@@ -125,6 +125,7 @@ class FetchSession:
         "created_ms",
         "epoch",
         "id",
+        "isolation",
         "last_used_ms",
         "privileged",
         "reader",
@@ -149,6 +150,8 @@ class FetchSession:
         self.created_ms = self.last_used_ms = now_ms
         self.epoch = 1
         """The session epoch that the next Fetch has."""
+        self.isolation = 0
+        """The isolation level of the last Fetch: what was idle under it need not be under another one."""
         self.topics: dict[TopicKey, SessionTopic] = {}
         self.size = 0
         """How many partitions it has."""

@@ -9,7 +9,7 @@ from gateway.common.settings import LogSettings
 from gateway.common.work import BREATH
 from gateway.fetch.full import FetchJob, key_of
 from gateway.fetch.incremental import disarm
-from gateway.fetch.session import PARTITION_BYTES, TOPIC_BYTES, FetchSession, TopicKey
+from gateway.fetch.session import FORGOTTEN, PARTITION_BYTES, TOPIC_BYTES, FetchSession, TopicKey
 from gateway.fetch.session_cache import MAX_SESSION_BYTES, NO_SESSION, FetchSessionCache
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.fetch import FetchRequest
@@ -54,6 +54,7 @@ class FetchSessions:
             await self._release(old)
         if session is None:
             return NO_SESSION
+        session.isolation = body.isolation_level
         for done, (key, wanted, result) in enumerate(job.answered(), 1):
             # All are active: the next Fetch looks at each, and has the idle ones call.
             place = session.name(key, wanted.ask)
@@ -131,6 +132,16 @@ class _Update:
                 if gone is not None:
                     disarm(gone)
                 await self._breathe()
+        if body.isolation_level != session.isolation:
+            await self._read_all_again()
+            session.isolation = body.isolation_level
+
+    async def _read_all_again(self) -> None:
+        """Make all partitions active. Raises SessionRefused."""
+        for partition in tuple(self._session):
+            if partition.place != FORGOTTEN:
+                self._session.active.add(partition)
+            await self._breathe()
 
     async def _breathe(self) -> None:
         self._done += 1

@@ -3,6 +3,8 @@
 from tests.mutants.mutant import Mutant
 
 ABORTED = "tests/unit/gateway/log/transactions/test_aborted.py::"
+ABORTED_BOUNDS = "tests/unit/gateway/log/transactions/test_aborted_bounds.py::"
+ACCEPT_LOSS = "tests/in_process/test_accept_loss.py::"
 ABORTED_CACHE = "tests/unit/gateway/log/transactions/test_aborted_cache.py::"
 ABORTED_READING = "tests/unit/gateway/log/transactions/test_aborted_reading.py::"
 ABORTED_REPLAY = "tests/unit/gateway/log/transactions/test_aborted_replay.py::"
@@ -466,8 +468,9 @@ ABORTED_ONES = (
         "aborted-not-with-its-segment",
         "Aborted records are shown until the next start.",
         "gateway/log/partition.py",
-        "            self._context.aborted.cache.add(current.aborted, aborted, ",
-        "            str((current.aborted, aborted)) and (lambda *_: None)(",
+        "            self._context.aborted.cache.add(current.aborted, aborted, "
+        "partial(self._context.opener.end, self))\n",
+        "            pass\n",
         (f"{MARKER}test_what_it_has_aborted_is_with_its_segment",),
     ),
     Mutant(
@@ -488,11 +491,48 @@ ABORTED_ONES = (
     ),
     Mutant(
         "open-segments-counted-for-ever",
-        "After a while each segment ends with its thousandth aborted transaction.",
+        "After a while segments end with each aborted transaction.",
         "gateway/log/partition.py",
         "            self._context.aborted.cache.no_longer_open(opened.aborted)\n",
         "            pass\n",
         (f"{MARKER}test_what_it_has_aborted_is_with_its_segment",),
+    ),
+    Mutant(
+        "partitions-keep-what-is-aborted",
+        "A client fills the memory with a few aborted transactions in each of very many partitions.",
+        "gateway/log/transactions/aborted_cache.py",
+        "            self._open[of_segment]()\n",
+        "            pass\n",
+        (f"{ABORTED_BOUNDS}test_the_segments_end_that_have_most_where_all_together_have_too_many",),
+    ),
+    Mutant(
+        "deleted-segments-counted-for-ever",
+        "The same, once enough topics were deleted.",
+        "gateway/log/partition.py",
+        "        self.fail(DELETED)\n        self._count_no_longer()\n",
+        "        self.fail(DELETED)\n",
+        (f"{ABORTED_BOUNDS}test_what_is_deleted_counts_no_more",),
+    ),
+    Mutant(
+        "session-goes-on-with-the-isolation-it-began-with",
+        "What is idle under one level stays silent under the other.",
+        "gateway/fetch/sessions.py",
+        "        if body.isolation_level != session.isolation:\n",
+        "        if False:\n",
+        (f"{ISOLATION}test_a_session_that_asks_for_another_isolation_is_given_what_that_shows",),
+    ),
+    Mutant(
+        "open-transactions-given-up",
+        "What was open when stores were given up is shown as if it had been committed.",
+        "gateway/log/recovery/one_partition.py",
+        "            return await self._left_open(limit)\n",
+        "            return ProducerState()\n",
+        (
+            (
+                f"{ACCEPT_LOSS}test_transactions_of_which_it_is_not_known_how_they_ended_are_not_shown_as"
+                "_committed[a b +b-p-0-producer 97 from offset 0]"
+            ),
+        ),
     ),
 )
 

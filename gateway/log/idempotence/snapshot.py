@@ -90,6 +90,12 @@ def _has_transactions(producer: Producer) -> bool:
     )
 
 
+def first_open(snapshot: bytes) -> int | None:
+    """The first offset of the oldest open transaction; None: none is open. Raises InvalidSnapshot."""
+    producers = decode(snapshot).values() if snapshot else ()
+    return min((one.first_offset for one in producers if one.has_open), default=None)
+
+
 def decode(snapshot: bytes) -> OrderedDict[int, Producer]:
     """The producers by id.
 

@@ -254,6 +254,23 @@ def test_a_session_is_given_what_became_stable_since(version: int) -> None:
     logged(body)
 
 
+def test_a_session_that_asks_for_another_isolation_is_given_what_that_shows() -> None:
+    """Kafka reads every partition of a session again: an idle one would stay silent until it moves."""
+
+    async def body(log: FakeLog) -> None:
+        client = Client(log, COMMITTED, session=True)
+        await log.write(batch(), transactional())
+        (stored,) = log.producer.kept.values()
+        assert await client.ask(0) == Told(0, 2, 1, [], stored[0])
+        assert await client.ask(1) is None
+        assert await client.ask(None, isolation=UNCOMMITTED) == Told(0, 2, 1, None, stored[1])
+        assert await client.ask(2, isolation=UNCOMMITTED) is None
+        assert await client.ask(None) is None, "nothing is stable there, and nothing else is new"
+        assert await client.ask(None, max_wait_ms=100) is None
+
+    logged(body)
+
+
 def test_a_session_that_waits_at_an_open_transaction_is_not_told_of_it_over_and_over() -> None:
     async def body(log: FakeLog) -> None:
         client = Client(log, COMMITTED, session=True)

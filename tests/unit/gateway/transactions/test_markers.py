@@ -91,7 +91,8 @@ def test_errors_that_may_pass_are_tried_again_after_a_short_pause(error: ErrorCo
         one = ending()
         async with running(target) as markers:
             began = trio.current_time()
-            await write_all(markers, one)
+            with trio.fail_after(60):
+                await write_all(markers, one)
             assert trio.current_time() - began == pytest.approx(3 * FIRST_PAUSE_SECONDS)
         assert [partition for partition, _ in target.tried].count(FIRST) == 3
         assert [partition for partition, _ in target.tried].count(SECOND) == 1
