@@ -3,15 +3,15 @@
 Behaviour
   The rules are those of `gateway.transactions.adding`; answered when it is durable. A partition that does not
   exist is UNKNOWN_TOPIC_OR_PARTITION; one of an internal topic is TOPIC_AUTHORIZATION_FAILED, since the
-  gateway itself writes there; but other gateways add those of `__consumer_offsets`. If there is any such partition none is added, and the others are
-  OPERATION_NOT_ATTEMPTED.
+  gateway itself writes there; but other gateways add those of `__consumer_offsets`. If there is any such
+  partition none is added, and the others are OPERATION_NOT_ATTEMPTED.
 
 Version notes
   Up to v3 clients ask, for one transaction. v2 may answer PRODUCER_FENCED, before that it is
   INVALID_PRODUCER_EPOCH. v3 is flexible. From v4 on other gateways ask, for many transactions, each of which
   is judged by itself; and with `verify_only` nothing is added, and a partition that is not in the transaction
-  is TRANSACTION_ABORTABLE. Who adds while the producer's last transaction has to end waits for that for a tenth
-  of a second.
+  is TRANSACTION_ABORTABLE. Who adds while the producer's last transaction has to end waits for that for a
+  tenth of a second.
 
 Errors
   Not durable in five seconds, or no room for what is added (`gateway.transactions.room`):

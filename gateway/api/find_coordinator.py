@@ -6,8 +6,8 @@ Behaviour
   the one the request came in on, whether or not the group or id exists, the empty one included;
   COORDINATOR_NOT_AVAILABLE while nobody leads it. An unknown type is INVALID_REQUEST. The first request of a
   type makes the topic that its keys live in; while that is impossible the answer is
-  COORDINATOR_NOT_AVAILABLE; TRANSACTIONAL_ID_AUTHORIZATION_FAILED for transactional ids as long as gateways of
-  a release without transactions are there.
+  COORDINATOR_NOT_AVAILABLE; TRANSACTIONAL_ID_AUTHORIZATION_FAILED for transactional ids while gateways of a
+  release without transactions are there.
 
 Version notes
   v0 is for groups only. v1 brings the key type, throttle time and a message (Kafka's is "NONE" where all is

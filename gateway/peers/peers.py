@@ -1,8 +1,9 @@
 """The other gateways of a cluster, as this one asks them: by Kafka's protocol, as Kafka's brokers do.
 
 Who they are and where is what the catalog says (`gateway.cluster.gateways`). Each is asked over channels of
-its own, by name: a gateway answers what comes over one of them in its order, so what may take long has another
-one than what is quick. One that ceases to live is forgotten at once, and those who wait for it hear that.
+its own, by name: a gateway answers what comes over one of them in its order, so what may take long has
+another one than what is quick. One that ceases to live is forgotten at once, and those who wait for it hear
+that.
 
     answer = await peers.ask(3, Question(request), deadline_seconds=5)
 """

@@ -18,7 +18,8 @@ from wireproto.kafka.errors import ErrorCode
 
 MAX_TRANSACTION_PARTITIONS: Final = 10_000
 """Partitions of one transaction. All of them are in each of its records, and every one gets a marker. Beyond
-it a producer is told POLICY_VIOLATION, on which clients abort the transaction and go on; those of `__consumer_offsets` may go beyond it."""
+it a producer is told POLICY_VIOLATION, on which clients abort the transaction and go on; those of
+`__consumer_offsets` may go beyond it."""
 
 
 class AddPartitions(NamedTuple):

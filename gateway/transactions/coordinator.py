@@ -49,8 +49,8 @@ MAX_TIMEOUT_MS: Final = 900_000
 """Longest timeout that a producer may ask for: Kafka's `transaction.max.timeout.ms`."""
 
 UNTIL_FREE_SECONDS: Final = 0.1
-"""How long a request that adds waits for the end of the producer's last transaction, before its client is told
-to ask again: Kafka's `add.partitions.to.txn.retry.backoff.max.ms`."""
+"""How long a request that adds waits for the end of the producer's last transaction, before its client is
+told to ask again: Kafka's `add.partitions.to.txn.retry.backoff.max.ms`."""
 
 logger = logging.getLogger(__name__)
 
@@ -184,7 +184,7 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         client: str = NOBODY,
         entered: Entered | None = None,
     ) -> Answer:
-        """As `begin_to_add`, and wait for the log; and for the end of the id's last transaction, for a moment:
+        """As `begin_to_add`, and wait for the log; and for the end of the id's last transaction, a moment:
         then the answer is CONCURRENT_TRANSACTIONS. `entered` if it is begun.
         """
         deadline = trio.current_time() + UNTIL_FREE_SECONDS

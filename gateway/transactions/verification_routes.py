@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from gateway.transactions.verifier import Errors, Producing
 
 ASK_SECONDS: Final = 10.0
-"""How long another gateway may take to answer: what it writes takes five seconds at most. Then the producer is
-to try again."""
+"""How long another gateway may take to answer: what it writes takes five seconds at most. Then the producer
+is to try again."""
 
 PARTITIONS_A_REQUEST: Final = 2_000
 """Partitions in one request to another gateway, about; one question may have more."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
+from gateway.common.costs import HASHED_CHARACTER, TRANSACTION_PARTITION
 from gateway.transactions.adding import AddPartitions
 from gateway.transactions.coordinator import UNTIL_FREE_SECONDS
 from gateway.transactions.metadata import BUMPS_EPOCH_FROM
@@ -47,6 +48,14 @@ class Verifier:
         """Ask others, for ever."""
         if self._routes is not None:
             await self._routes.run()
+
+    def cost(self, transactional_id: str, partitions: int, *, adds: bool) -> int:
+        """What it costs to check so many partitions: all of a transaction are written anew when one is added,
+        and a long id is hashed where there are other gateways, to find its coordinator.
+        """
+        written = self._coordinator.partitions_of(transactional_id) if adds else 0
+        hashed = 0 if self._routes is None else 2 * len(transactional_id)
+        return TRANSACTION_PARTITION * (partitions + written) + HASHED_CHARACTER * hashed
 
     async def check(self, who: Producing, partitions: Collection[TopicPartition], client: str) -> Errors:
         """No error for each partition that may be written to, or why not: what the coordinator says, and
