@@ -65,3 +65,4 @@ class Broker(Cluster):
                 nursery.start_soon(self.peers.run)
                 nursery.start_soon(self.log_ends.run)
                 nursery.start_soon(self.marker_routes.run)
+                nursery.start_soon(self.verifier.run)

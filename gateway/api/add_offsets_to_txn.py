@@ -56,4 +56,4 @@ async def _add(request: Request, broker: Broker) -> ErrorCode:
     )
     place = await broker.groups.place_of(body.group_id)
     wanted = AddPartitions(body.producer_id, body.producer_epoch, frozenset((place,)))
-    return (await transactions.answer(transactions.begin_to_add(name, wanted, request.client))).error
+    return (await transactions.add(name, wanted, request.client)).error

@@ -3,14 +3,15 @@
 Behaviour
   The rules are those of `gateway.transactions.adding`; answered when it is durable. A partition that does not
   exist is UNKNOWN_TOPIC_OR_PARTITION; one of an internal topic is TOPIC_AUTHORIZATION_FAILED, since the
-  gateway itself writes there. If there is any such partition none is added, and the others are
-  OPERATION_NOT_ATTEMPTED.
+  gateway itself writes there; but other gateways add those of `__consumer_offsets`. If there is any such
+  partition none is added, and the others are OPERATION_NOT_ATTEMPTED.
 
 Version notes
   Up to v3 clients ask, for one transaction. v2 may answer PRODUCER_FENCED, before that it is
   INVALID_PRODUCER_EPOCH. v3 is flexible. From v4 on other gateways ask, for many transactions, each of which
   is judged by itself; and with `verify_only` nothing is added, and a partition that is not in the transaction
-  is TRANSACTION_ABORTABLE.
+  is TRANSACTION_ABORTABLE. Who adds while the producer's last transaction has to end waits for that for a
+  tenth of a second.
 
 Errors
   Not durable in five seconds, or no room for what is added (`gateway.transactions.room`):
@@ -23,14 +24,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import trio
+
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
 from gateway.answers.fenced import as_known
+from gateway.common.clients import NOBODY
 from gateway.common.costs import ELEMENT, HASHED_CHARACTER, TRANSACTION_PARTITION
 from gateway.common.handlers import Request, Response, api
 from gateway.common.topic_names import is_internal
+from gateway.groups.internal_topic import OFFSETS_TOPIC
 from gateway.transactions.adding import AddPartitions
+from gateway.transactions.coordinator import UNTIL_FREE_SECONDS
 from gateway.transactions.metadata import BUMPS_EPOCH_FROM
+from gateway.transactions.outcomes import BUSY
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -78,6 +85,7 @@ async def _add_for_several(request: Request, broker: Broker) -> Response:
         await one.begin(asked.topics, elements, verify_only=asked.verify_only)
         elements = 1 + one.elements
         made.append(one)
+    await _wait_for_one(request, broker, made)
     results = []
     for one in made:
         await request.work.before(ELEMENT)
@@ -85,6 +93,18 @@ async def _add_for_several(request: Request, broker: Broker) -> Response:
         results.append(_Transaction(transactional_id=one.transactional_id, topic_results=await one.results()))
     response = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, results_by_transaction=results)
     return await answer_of(elements, request, response)
+
+
+async def _wait_for_one(request: Request, broker: Broker, made: Sequence[_Addition]) -> None:
+    """Another gateway may want to wait until one of the transactions has ended, if all of them have to."""
+    seconds = min(request.body.wait_ms / 1000, UNTIL_FREE_SECONDS)
+    if seconds <= 0 or not made or not all(one.is_busy for one in made):
+        return
+    until = trio.current_time() + seconds
+    await broker.transactions.until_one_is_free([one.transactional_id for one in made], until)
+    for one in made:
+        await request.work.before(ELEMENT)
+        one.begin_again()
 
 
 class _Addition:
@@ -97,7 +117,8 @@ class _Addition:
         self.elements = 0
         """Topics and partitions of the request so far."""
         self._version = request.header.api_version
-        self._client = request.client
+        # Other gateways ask for theirs: an id is not one of theirs for that.
+        self._client = request.client if self._version < BATCHED_SINCE_VERSION else NOBODY
         self._work = request.work
         self._broker = broker
         self._producer_id, self._epoch = producer_id, epoch
@@ -105,6 +126,7 @@ class _Addition:
         self._topics: Sequence[Any] = ()
         """What was asked for: it is answered as it was named, also twice or without partitions."""
         self._entered: Entered | None = None
+        self._wanted: AddPartitions | None = None
 
     async def begin(self, topics: Sequence[Any], before: int = 0, *, verify_only: bool = False) -> None:
         """Look for the partitions, and have them added if all are there. `before` are the elements of the
@@ -134,7 +156,14 @@ class _Addition:
         if self._entered is None:
             return
         try:
-            self._fail((await self._broker.transactions.answer(self._entered)).error)
+            transactions = self._broker.transactions
+            if self._wanted is not None and self._version < BATCHED_SINCE_VERSION:
+                answer = await transactions.add(
+                    self.transactional_id, self._wanted, self._client, self._entered
+                )
+            else:
+                answer = await transactions.answer(self._entered)
+            self._fail(answer.error)
         except KafkaError as refused:
             self._fail(refused.code)
 
@@ -147,6 +176,23 @@ class _Addition:
         client_version = BUMPS_EPOCH_FROM if self._version >= BATCHED_SINCE_VERSION else 0
         wanted = AddPartitions(self._producer_id, self._epoch, frozenset(self._errors), client_version)
         self._entered = transactions.begin_to_add(name, wanted, self._client)
+        self._wanted = wanted
+
+    @property
+    def is_busy(self) -> bool:
+        """Nothing is begun, since its last transaction has to end first."""
+        return self._entered is not None and self._entered.answer == BUSY
+
+    def begin_again(self) -> None:
+        """Once more, if it is busy."""
+        if self.is_busy and self._wanted is not None:
+            try:
+                self._entered = self._broker.transactions.begin_to_add(
+                    self.transactional_id, self._wanted, self._client
+                )
+            except KafkaError as refused:
+                self._entered = None
+                self._fail(refused.code)
 
     async def _look_up(self, topics: Sequence[Any]) -> None:
         self._topics = topics
@@ -155,7 +201,9 @@ class _Addition:
             self.elements += 1 + len(wanted.partitions)
             check_elements(self.elements, "topics and partitions")
             topic = self._broker.topics.get(wanted.name)
-            internal = is_internal(wanted.name) and self._version < BATCHED_SINCE_VERSION
+            # Other gateways add the offsets of groups by this.
+            is_offsets = wanted.name == OFFSETS_TOPIC and self._version >= BATCHED_SINCE_VERSION
+            internal = is_internal(wanted.name) and not is_offsets
             for index in wanted.partitions:
                 await self._work.before(ELEMENT)
                 error = ErrorCode.NONE

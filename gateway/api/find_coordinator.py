@@ -6,7 +6,8 @@ Behaviour
   the one the request came in on, whether or not the group or id exists, the empty one included;
   COORDINATOR_NOT_AVAILABLE while nobody leads it. An unknown type is INVALID_REQUEST. The first request of a
   type makes the topic that its keys live in; while that is impossible the answer is
-  COORDINATOR_NOT_AVAILABLE.
+  COORDINATOR_NOT_AVAILABLE; TRANSACTIONAL_ID_AUTHORIZATION_FAILED for transactional ids while gateways of a
+  release without transactions are there.
 
 Version notes
   v0 is for groups only. v1 brings the key type, throttle time and a message (Kafka's is "NONE" where all is
@@ -21,11 +22,13 @@ Differs from Kafka
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.answers.encoding import answer, answer_of
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
+from gateway.common.log_limit import warn_once
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -33,6 +36,8 @@ from wireproto.kafka.schemas import RESPONSE_CLASSES
 if TYPE_CHECKING:
     from gateway.broker import Broker
     from gateway.journal.coordinator import PartitionedCoordinator
+
+logger = logging.getLogger(__name__)
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -87,5 +92,10 @@ async def _find(served: PartitionedCoordinator[Any], key: str) -> ErrorCode:
     try:
         await served.find(key)
     except KafkaError as error:
-        return error.code
+        if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+            return error.code
+        # Gateways of a release without transactions are there. Clients ask this before InitProducerId, and
+        # would go on asking for most errors; on this one they give up, as there.
+        warn_once(logger, "a producer with transactional.id %r was refused: %s", key[:100], error.message)
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return ErrorCode.NONE

@@ -145,6 +145,7 @@ class _Commit:
         """Raises KafkaError: the transaction is not open, or has not the group's partition."""
         body = self._body
         adds = self._version >= ADDS_SINCE_VERSION
+        await self._request.work.before(self._broker.verifier.cost(body.transactional_id, 1, adds=adds))
         who = Producing(body.transactional_id, body.producer_id, body.producer_epoch, adds)
         error = (await self._broker.verifier.check(who, [place], self._request.client))[place]
         if error is ErrorCode.PRODUCER_FENCED:

@@ -1,7 +1,9 @@
 """The other gateways of a cluster, as this one asks them: by Kafka's protocol, as Kafka's brokers do.
 
-Who they are and where is what the catalog says (`gateway.cluster.gateways`). Each is asked over one channel
-of its own; one that ceases to live is forgotten at once, and those who wait for it hear that.
+Who they are and where is what the catalog says (`gateway.cluster.gateways`). Each is asked over channels of
+its own, by name: a gateway answers what comes over one of them in its order, so what may take long has
+another one than what is quick. One that ceases to live is forgotten at once, and those who wait for it hear
+that.
 
     answer = await peers.ask(3, Question(request), deadline_seconds=5)
 """
@@ -45,7 +47,7 @@ class Peers:
         self._own = own
         self._listener = listener
         self._open_stream = open_stream
-        self._peers: dict[int, _Peer] = {}
+        self._peers: dict[tuple[int, str], _Peer] = {}
         self._nursery: trio.Nursery | None = None
         self._on_closed: list[Callable[[str], None]] = []
         gateways.on_changed(self._forget_dead)
@@ -54,14 +56,14 @@ class Peers:
         """Have this called with the life of a gateway that has ended a connection, or whose system has."""
         self._on_closed.append(tell)
 
-    async def ask(self, gateway: int, question: Question, deadline_seconds: float) -> Any:
+    async def ask(self, gateway: int, question: Question, deadline_seconds: float, channel: str = "") -> Any:
         """The answer to `question`, an instance of kafka-python's class for it. Raises PeerFailed.
 
-        A deadline that passes ends the connection, and with it what others have asked: it is for one that
-        says nothing any more, and not for who has no more time to wait.
+        A deadline that passes ends the connection of this `channel`, and with it what others have asked over
+        it: it is for one that says nothing any more, and not for who has no more time to wait.
         """
         deadline = trio.current_time() + deadline_seconds
-        return await self._channel(gateway).ask(question, deadline)
+        return await self._channel(gateway, channel).ask(question, deadline)
 
     async def run(self) -> None:
         """Keep the channels, for ever."""
@@ -69,9 +71,9 @@ class Peers:
             self._nursery = nursery
             await trio.sleep_forever()
 
-    def _channel(self, gateway: int) -> Channel:
+    def _channel(self, gateway: int, name: str) -> Channel:
         """Raises PeerGone."""
-        peer = self._peers.get(gateway)
+        peer = self._peers.get((gateway, name))
         if peer is not None:
             return peer.channel
         living = self._gateways.living.get(gateway)
@@ -92,7 +94,7 @@ class Peers:
             lambda: self._open(gateway),
             closed,
         )
-        self._peers[gateway] = _Peer(life, channel)
+        self._peers[gateway, name] = _Peer(life, channel)
         self._nursery.start_soon(channel.run)
         return channel
 
@@ -104,8 +106,8 @@ class Peers:
         return await self._open_stream(address)
 
     def _forget_dead(self) -> None:
-        for gateway, peer in list(self._peers.items()):
+        for (gateway, name), peer in list(self._peers.items()):
             living = self._gateways.living.get(gateway)
             if living is None or living.life != peer.life:
-                del self._peers[gateway]
+                del self._peers[gateway, name]
                 peer.channel.close(PeerGone(f"gateway {gateway} does not live any more"))

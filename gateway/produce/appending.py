@@ -23,7 +23,6 @@ from gateway.common.costs import (
     PRODUCED_BATCH,
     PRODUCED_KIB,
     RECORD,
-    TRANSACTION_PARTITION,
 )
 from gateway.common.handlers import Request
 from gateway.common.turns import TURN
@@ -179,7 +178,10 @@ class Appending:
                 if topic is not None and data.records and 0 <= data.index < len(topic.partitions):
                     self._verification.take(topic.partitions[data.index], data.records)
         if self._verification.is_needed:
-            self._request.work.owes(body.elements * TRANSACTION_PARTITION)
+            assert body.transactional_id is not None
+            self._request.work.owes(
+                self._verifier.cost(body.transactional_id, body.elements, adds=self._verification.adds)
+            )
             await self._request.wait(partial(self._verification.ask, self._verifier))
 
     async def _append_all(self) -> None:

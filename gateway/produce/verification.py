@@ -91,6 +91,11 @@ class Verification:
         """Whether the coordinator is to be asked."""
         return bool(self._asked) and self._transactional_id is not None and not self._is_mixed
 
+    @property
+    def adds(self) -> bool:
+        """Whether partitions are added by this."""
+        return self._adds
+
     async def ask(self, verifier: Verifier) -> None:
         """Ask for all that were taken. What is to be added waits a little for the change before it: markers
         of the transaction before, or other partitions that are added at the same time.

@@ -11,13 +11,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from gateway.groups.internal_topic import OFFSETS_TOPIC
 from gateway.transactions.metadata import TopicPartition, TransactionMetadata, TransactionState
 from gateway.transactions.outcomes import BUSY, DONE, FENCED, OTHER_PRODUCER, Answer, Outcome, Write
 from wireproto.kafka.errors import ErrorCode
 
 MAX_TRANSACTION_PARTITIONS: Final = 10_000
 """Partitions of one transaction. All of them are in each of its records, and every one gets a marker. Beyond
-it a producer is told POLICY_VIOLATION, on which clients abort the transaction and go on."""
+it a producer is told POLICY_VIOLATION, on which clients abort the transaction and go on; those of
+`__consumer_offsets` may go beyond it."""
 
 
 class AddPartitions(NamedTuple):
@@ -43,7 +45,7 @@ def add(known: TransactionMetadata | None, request: AddPartitions, now_ms: int) 
     if is_ongoing and request.partitions <= known.partitions:
         return DONE
     partitions = known.partitions | request.partitions
-    if len(partitions) > MAX_TRANSACTION_PARTITIONS:
+    if len(partitions) > MAX_TRANSACTION_PARTITIONS and not _is_of_offsets(request.partitions):
         return Answer(ErrorCode.POLICY_VIOLATION)
     changed = replace(
         known,
@@ -54,6 +56,13 @@ def add(known: TransactionMetadata | None, request: AddPartitions, now_ms: int) 
         client_version=request.client_version,
     )
     return Write(changed, DONE)
+
+
+def _is_of_offsets(partitions: frozenset[TopicPartition]) -> bool:
+    """They are the offsets of groups, of which there are few; who adds them would not abort for an error, but
+    end for good.
+    """
+    return all(topic == OFFSETS_TOPIC for topic, _ in partitions)
 
 
 def verify(

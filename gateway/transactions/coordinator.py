@@ -31,7 +31,7 @@ from gateway.transactions.journal import TransactionJournal
 from gateway.transactions.machine import TransactionMachine
 from gateway.transactions.markers import LAST_PAUSE_SECONDS, Markers, MarkerTarget
 from gateway.transactions.metadata import STORED_STATES
-from gateway.transactions.outcomes import DONE, OTHER_PRODUCER, Answer, Needs, Outcome, Write
+from gateway.transactions.outcomes import BUSY, DONE, OTHER_PRODUCER, Answer, Needs, Outcome, Write
 from gateway.transactions.room import Room, size_of
 from gateway.transactions.served import Transaction
 from gateway.transactions.sweep import Sweep
@@ -47,6 +47,10 @@ if TYPE_CHECKING:
 
 MAX_TIMEOUT_MS: Final = 900_000
 """Longest timeout that a producer may ask for: Kafka's `transaction.max.timeout.ms`."""
+
+UNTIL_FREE_SECONDS: Final = 0.1
+"""How long a request that adds waits for the end of the producer's last transaction, before its client is
+told to ask again: Kafka's `add.partitions.to.txn.retry.backoff.max.ms`."""
 
 logger = logging.getLogger(__name__)
 
@@ -155,6 +159,8 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
                 self._give_up_if_new(one)
                 new_producer_id = await self._cluster.allocate_producer_id()
                 continue
+            if isinstance(outcome, Write) and outcome.answer.error is ErrorCode.NONE:
+                one.becomes_of(client)
             return await self.answer(self._enter(one, outcome))
 
     def begin_to_add(self, transactional_id: str, request: AddPartitions, client: str = NOBODY) -> Entered:
@@ -165,11 +171,50 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         one = self.transactions.get(transactional_id)
         if one is None:
             return Entered(OTHER_PRODUCER)
-        one.belongs_to(client)
         outcome = one.machine.add_partitions(request, self._now_ms())
         if isinstance(outcome, Write):
+            one.belongs_to(client)  # it is the id's producer that asks
             self._check_room(one, outcome)
         return self._enter(one, outcome)
+
+    async def add(
+        self,
+        transactional_id: str,
+        request: AddPartitions,
+        client: str = NOBODY,
+        entered: Entered | None = None,
+    ) -> Answer:
+        """As `begin_to_add`, and wait for the log; and for the end of the id's last transaction, a moment:
+        then the answer is CONCURRENT_TRANSACTIONS. `entered` if it is begun.
+        """
+        deadline = trio.current_time() + UNTIL_FREE_SECONDS
+        while True:
+            if entered is None:
+                entered = self.begin_to_add(transactional_id, request, client)
+            answer = await self.answer(entered)
+            if answer != BUSY or not await self.until_one_is_free((transactional_id,), deadline):
+                return answer
+            entered = None
+
+    async def until_one_is_free(self, transactional_ids: Iterable[str], deadline: float) -> bool:
+        """Return when nothing is on its way for one of these ids, and its transaction has not to end; False:
+        none is at `deadline` (trio's clock).
+        """
+        ones = [self.transactions.get(transactional_id) for transactional_id in transactional_ids]
+        busy = [one for one in ones if one is not None and one.is_busy]
+        if len(busy) < len(ones):
+            return True
+        changed = trio.Event()
+        for one in busy:
+            one.wait_with(changed)
+        try:
+            with trio.move_on_at(deadline):
+                await changed.wait()
+                return True
+        finally:
+            for one in busy:
+                one.wait_no_more(changed)
+        return False
 
     def verify(
         self,
@@ -231,7 +276,6 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         self.check_served(transactional_id)
         one = self.transactions.get(transactional_id)
         if one is not None:
-            one.belongs_to(client)
             return one
         self.room.check(transactional_id, client, size_of(transactional_id, None))
         assert self._topic is not None

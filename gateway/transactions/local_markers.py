@@ -38,8 +38,8 @@ class LocalMarkers:
     async def write(
         self, partition: TopicPartition, marker: Marker, leader_epoch: int = NO_EPOCH
     ) -> ErrorCode:
-        """Append it; no error once it is durable as with acks=all, NOT_ENOUGH_REPLICAS if that takes too
-        long. `leader_epoch` is the one under which its sender knows this leader, if that is another gateway.
+        """Append it; no error once it is durable as with acks=all, NOT_ENOUGH_REPLICAS if it takes too long.
+        `leader_epoch` is the one under which its sender knows this leader, if that is another gateway.
         """
         name, index = partition
         topic = self._cluster.topics.get(name)

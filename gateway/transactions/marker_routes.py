@@ -31,6 +31,9 @@ MARKERS_A_REQUEST: Final = 500
 ASK_SECONDS: Final = 10.0
 """How long another gateway may take: its stores have to keep what it is sent. Then they are sent again."""
 
+CHANNEL: Final = "markers"
+"""They wait for stores, and nothing else is to wait for them (`gateway.peers.peers`)."""
+
 _Request: Any = REQUEST_CLASSES[ApiKey.WRITE_TXN_MARKERS]
 _Marker: Any = _Request.WritableTxnMarker
 _Topic: Any = _Marker.WritableTxnMarkerTopic
@@ -97,7 +100,8 @@ class MarkerRoutes:
             while waiting:
                 some = _next_of(waiting)
                 try:
-                    _take(some, await peers.ask(leader, Question(_request_of(some)), ASK_SECONDS))
+                    answer = await peers.ask(leader, Question(_request_of(some)), ASK_SECONDS, CHANNEL)
+                    _take(some, answer)
                 except PeerFailed:
                     pass  # they are answered as they were made: to be sent again, to whoever leads then
                 finally:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+import trio
+
 from gateway.common.clients import NOBODY
 from gateway.common.marker import Marker
 from gateway.transactions.markers import Ending
@@ -43,6 +45,7 @@ class Transaction:
         "_charged",
         "_gone",
         "_home",
+        "_waiting",
         "client",
         "coordinator_epoch",
         "ending",
@@ -78,6 +81,8 @@ class Transaction:
         self._home = home
         self._gone = False
         self._charged = 0
+        self._waiting: set[trio.Event] = set()
+        """Of those who wait until it is busy no more."""
         self._charge()
 
     @property
@@ -89,13 +94,37 @@ class Transaction:
 
     def belongs_to(self, client: str) -> None:
         """It is this client's from now on, if it is nobody's."""
-        if self.client == NOBODY != client:
-            self._home.room.held.move(NOBODY, client, self._charged)
+        if self.client == NOBODY:
+            self.becomes_of(client)
+
+    def becomes_of(self, client: str) -> None:
+        """It is this client's from now on, if that is known."""
+        if client not in {NOBODY, self.client}:
+            self._home.room.held.move(self.client, client, self._charged)
             self.client = client
+
+    @property
+    def is_busy(self) -> bool:
+        """Something is on its way for it, or its transaction has to end: requests are told to come again."""
+        metadata = self.machine.metadata
+        return self.machine.pending is not None or (metadata is not None and metadata.is_prepared)
+
+    def wait_with(self, event: trio.Event) -> None:
+        """Have it set when this is busy no more, or is served no more."""
+        self._waiting.add(event)
+
+    def wait_no_more(self, event: trio.Event) -> None:
+        self._waiting.discard(event)
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, set()
+        for event in waiting:
+            event.set()
 
     def unload(self) -> None:
         """It is served no more."""
         self._gone = True
+        self._wake()
         if self.ending is not None:
             self._home.unloaded(self)
         self._home.room.held.charge(self.client, -self._charged)
@@ -129,6 +158,8 @@ class Transaction:
         elif self.ending is not None:
             self._home.not_complete(self)
         self._charge()
+        if not self.is_busy:
+            self._wake()
 
     def begin_to_end(self, metadata: TransactionMetadata) -> None:
         """Have the markers of its transaction written, whose end is durable."""

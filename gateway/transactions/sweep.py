@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
-from gateway.common.costs import COUNTED
+from gateway.common.costs import COUNTED, TRANSACTION_PARTITION
 from gateway.common.work import Work
 
 if TYPE_CHECKING:
@@ -57,7 +57,11 @@ class Sweep:
             if expires:
                 expiry = trio.current_time() + EXPIRY_SECONDS
             for one in self._ids.loaded():
-                await work.before(COUNTED)
+                metadata = one.machine.metadata
+                partitions = 0 if metadata is None else len(metadata.partitions)
+                is_open = metadata is not None and not metadata.is_at_rest
+                # Its end is a record with all of them.
+                await work.before(COUNTED + (TRANSACTION_PARTITION * partitions if is_open else 0))
                 await self._ids.time_out(one)
                 if expires:
                     self._ids.expire(one, EXPIRATION_MS)

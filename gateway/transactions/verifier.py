@@ -8,31 +8,22 @@ ended, would begin one that nobody ends. Clients of the newer protocol have the 
 from __future__ import annotations
 
 from collections.abc import Collection
-from itertools import groupby
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.peers.failures import PeerFailed
-from gateway.peers.question import Question
+import trio
+
+from gateway.common.costs import HASHED_CHARACTER, TRANSACTION_PARTITION
 from gateway.transactions.adding import AddPartitions
+from gateway.transactions.coordinator import UNTIL_FREE_SECONDS
 from gateway.transactions.metadata import BUMPS_EPOCH_FROM
-from wireproto.kafka.api_keys import ApiKey
+from gateway.transactions.outcomes import BUSY
+from gateway.transactions.verification_routes import VerificationRoutes
 from wireproto.kafka.errors import ErrorCode, KafkaError
-from wireproto.kafka.schemas import REQUEST_CLASSES
 
 if TYPE_CHECKING:
     from gateway.peers.peers import Peers
     from gateway.transactions.coordinator import TransactionCoordinator
     from gateway.transactions.metadata import TopicPartition
-
-ASK_SECONDS: Final = 5.0
-"""How long another gateway may take to answer; then the producer is to try again."""
-
-BATCHED_SINCE_VERSION: Final = 4
-
-_Request: Any = REQUEST_CLASSES[ApiKey.ADD_PARTITIONS_TO_TXN]
-_Transaction: Any = _Request.AddPartitionsToTxnTransaction
-_Topic: Any = _Request.AddPartitionsToTxnTopic
 
 Errors = dict["TopicPartition", ErrorCode]
 
@@ -47,23 +38,38 @@ class Producing(NamedTuple):
 
 
 class Verifier:
-    """Of one gateway. `peers` are the others, if there are any."""
+    """Of one gateway. `peers` are the others, if there are any; `run` has to run where there are."""
 
     def __init__(self, coordinator: TransactionCoordinator, peers: Peers | None) -> None:
         self._coordinator = coordinator
-        self._peers = peers
+        self._routes = None if peers is None else VerificationRoutes(peers)
+
+    async def run(self) -> None:
+        """Ask others, for ever."""
+        if self._routes is not None:
+            await self._routes.run()
+
+    def cost(self, transactional_id: str, partitions: int, *, adds: bool) -> int:
+        """What it costs to check so many partitions: all of a transaction are written anew when one is added,
+        and a long id is hashed where there are other gateways, to find its coordinator.
+        """
+        written = self._coordinator.partitions_of(transactional_id) if adds else 0
+        hashed = 0 if self._routes is None else 2 * len(transactional_id)
+        return TRANSACTION_PARTITION * (partitions + written) + HASHED_CHARACTER * hashed
 
     async def check(self, who: Producing, partitions: Collection[TopicPartition], client: str) -> Errors:
         """No error for each partition that may be written to, or why not: what the coordinator says, and
         COORDINATOR_NOT_AVAILABLE while it is not to be asked. INVALID_REQUEST: an empty transactional id.
+
+        Who adds, and whose last transaction has not ended yet, waits for that for a moment.
         """
         if not who.transactional_id:
             return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
         try:
             node = self._coordinator.node_of(who.transactional_id)
-            if self._peers is None or node == self._coordinator.node_id:
+            if self._routes is None or node == self._coordinator.node_id:
                 return await self._check_here(who, partitions, client)
-            return await self._ask(node, who, partitions)
+            return await self._ask(self._routes, node, who, partitions, client)
         except KafkaError as error:
             return dict.fromkeys(partitions, error.code)
 
@@ -76,33 +82,20 @@ class Verifier:
         if not adds:
             return coordinator.verify(name, producer_id, epoch, partitions)
         wanted = AddPartitions(producer_id, epoch, frozenset(partitions), BUMPS_EPOCH_FROM)
-        answer = await coordinator.answer(coordinator.begin_to_add(name, wanted, client))
+        answer = await coordinator.add(name, wanted, client)
         return dict.fromkeys(partitions, answer.error)
 
-    async def _ask(self, node: int, who: Producing, partitions: Collection[TopicPartition]) -> Errors:
+    @staticmethod
+    async def _ask(
+        routes: VerificationRoutes,
+        node: int,
+        who: Producing,
+        partitions: Collection[TopicPartition],
+        client: str,
+    ) -> Errors:
         """Raises KafkaError: COORDINATOR_NOT_AVAILABLE."""
-        assert self._peers is not None
-        topics = [
-            _Topic(name=name, partitions=[index for _, index in places])
-            for name, places in groupby(sorted(partitions), key=itemgetter(0))
-        ]
-        one = _Transaction(
-            transactional_id=who.transactional_id,
-            producer_id=who.producer_id,
-            producer_epoch=who.producer_epoch,
-            verify_only=not who.adds,
-            topics=topics,
-        )
-        question = Question(_Request(transactions=[one]), lowest=BATCHED_SINCE_VERSION)
-        try:
-            answer = await self._peers.ask(node, question, ASK_SECONDS)
-        except PeerFailed as failure:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(failure)) from None
-        found: Errors = dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        for result in answer.results_by_transaction:
-            for topic in result.topic_results:
-                for partition in topic.results_by_partition:
-                    place = topic.name, partition.partition_index
-                    if place in found:
-                        found[place] = ErrorCode(partition.partition_error_code)
+        found = await routes.ask(node, who, partitions, client)
+        deadline = trio.current_time() + UNTIL_FREE_SECONDS
+        while who.adds and BUSY.error in found.values() and trio.current_time() < deadline:
+            found = await routes.ask(node, who, partitions, client, when_free=True)
         return found

@@ -6,6 +6,10 @@ from kafka.protocol.api_message import ApiMessage
 _HERE = __package__
 
 
+class AddPartitionsToTxnRequest(ApiMessage, load_json=_HERE):  # type: ignore[misc, call-arg]
+    """AddPartitionsToTxn (KIP-98), with a tagged field of our own."""
+
+
 class UnregisterBrokerRequest(ApiMessage, load_json=_HERE):  # type: ignore[misc, call-arg]
     """UnregisterBroker (KIP-631)."""
 
@@ -18,4 +22,9 @@ class WriteTxnMarkersRequest(ApiMessage, load_json=_HERE):  # type: ignore[misc,
     """WriteTxnMarkers (KIP-98), with tagged fields of our own."""
 
 
-__all__ = ["UnregisterBrokerRequest", "UnregisterBrokerResponse", "WriteTxnMarkersRequest"]
+__all__ = [
+    "AddPartitionsToTxnRequest",
+    "UnregisterBrokerRequest",
+    "UnregisterBrokerResponse",
+    "WriteTxnMarkersRequest",
+]

@@ -98,3 +98,24 @@ def test_a_key_of_another_gateway_is_answered_with_that_one(
         one = answer["coordinators"][0] if version >= 4 else answer
         answers.append((one["error_code"], one["node_id"], one["host"], one["port"]))
     assert answers == [(0, 2, "other", 9094), (15, -1, "", -1), (0, NODE_ID, *ADDRESS)]
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_without_transactions_a_producer_is_told_so_and_the_log_says_why(
+    version: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.common.log_limit._said", set())
+    broker = FakeBroker()
+
+    async def find_none(_key: str) -> None:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "transaction.version is 0 here")
+
+    monkeypatch.setattr(broker.transactions, "find", find_none)
+    with caplog.at_level("WARNING"):
+        if version < 4:
+            answer = ask(broker, Find(version=version, key="t-1", key_type=1))
+        else:
+            answer = ask(broker, Find(version=version, coordinator_keys=["t-1"], key_type=1))
+            answer = answer["coordinators"][0]
+    assert answer["error_code"] == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert "'t-1' was refused: transaction.version is 0 here" in caplog.text

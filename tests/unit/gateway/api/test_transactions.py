@@ -321,6 +321,20 @@ def test_gateways_ask_for_several_transactions_at_once(version: int) -> None:
     run(main)
 
 
+@pytest.mark.parametrize("version", [4, 5])
+def test_nobody_adds_internal_topics_but_the_offsets_of_groups(version: int) -> None:
+    async def main() -> None:
+        gateway = Gateway()
+        async with gateway.running():
+            await gateway.init(name="a")
+            assert await gateway.add_several(
+                several("a", 1001, 0, {"__transaction_state": [7], "orders": [0]}), version=version
+            ) == [("a", {("__transaction_state", 7): 29, ("orders", 0): 55})]
+            assert gateway.home.state("a") == "Empty"
+
+    run(main)
+
+
 def test_what_is_asked_for_several_is_written_together() -> None:
     async def main() -> None:
         gateway = Gateway()

@@ -117,3 +117,14 @@ def test_verification(
         INSIDE: errors[0],
         OUTSIDE: errors[1],
     }
+
+
+def test_the_offsets_of_a_group_may_go_beyond_what_a_transaction_may_have() -> None:
+    full = frozenset(("many", index) for index in range(adding.MAX_TRANSACTION_PARTITIONS))
+    offsets: frozenset[TopicPartition] = frozenset((("__consumer_offsets", 3),))
+    outcome = add(known(Ongoing, partitions=full), ask(partitions=offsets), NOW)
+    assert isinstance(outcome, Write)
+    assert outcome.metadata is not None
+    assert outcome.metadata.partitions == full | offsets
+    more = add(outcome.metadata, ask(partitions=offsets | {("many", -1)}), NOW)
+    assert more == Answer(ErrorCode.POLICY_VIOLATION)

@@ -12,6 +12,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from gateway.transactions import room as room_module
 from gateway.transactions import sweep
+from gateway.transactions.adding import AddPartitions
+from gateway.transactions.coordinator import UNTIL_FREE_SECONDS
 from gateway.transactions.outcomes import Answer
 from tests.unit.gateway.transactions.home import LEADER_EPOCH, ORDERS, TIMEOUT_MS, Home, run
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -513,19 +515,48 @@ def test_what_ids_hold_is_bounded_and_shared(
     assert "gets nothing more" in caplog.text
 
 
-def test_an_id_from_the_log_belongs_to_the_first_who_comes() -> None:
+def test_an_id_from_the_log_is_the_client_s_whose_producer_is_accepted_and_nobody_else_s() -> None:
     async def main() -> None:
         home = Home()
         async with home.running():
-            await home.init("t", client="a")
-            held = home.coordinator.room.held
-            assert held.held("a") == held.used > 0
+            pid, epoch = await home.open()
             await home.reload("t")
-            assert held.held("a") == 0 < held.used
-            await home.init("t", client="b")
-            assert held.held("b") == held.used
-            await home.init("t", client="c")
-            assert held.held("c") == 0
+            held = home.coordinator.room.held
+            one = home.coordinator.transactions["t"]
+            wrong = AddPartitions(pid + 1, epoch, frozenset((("orders", 7),)))
+            assert home.coordinator.begin_to_add("t", wrong, "hostile").answer.error is not NONE
+            assert (one.client, held.held("hostile")) == ("", 0)
+            right = AddPartitions(pid, epoch, frozenset((("orders", 7),)))
+            assert (await home.coordinator.add("t", right, "c")).error is NONE
+            assert one.client == "c"
+            assert held.held("c") == held.used > 0
+            assert (await home.init(client="d")).error is BUSY  # the open transaction is aborted first
+            assert one.client == "c"
+            await wait_all_tasks_blocked()
+            assert (await home.init(client="d")).error is NONE
+            assert (held.held("c"), held.held("d")) == (0, held.used)
+
+    run(main)
+
+
+def test_who_adds_waits_for_the_end_of_the_last_transaction_and_not_for_long() -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            pid, epoch = await home.open()
+            home.target.go = trio.Event()
+            assert (await home.end(pid, epoch)).error is NONE
+            more = AddPartitions(pid, epoch, frozenset((("orders", 7),)))
+            began = trio.current_time()
+            assert await home.coordinator.add("t", more) == Answer(BUSY)
+            assert trio.current_time() - began == pytest.approx(UNTIL_FREE_SECONDS)
+            await home.begin("next", home.coordinator.add("t", more))
+            assert home.answers == {}
+            began = trio.current_time()
+            home.target.go.set()
+            await wait_all_tasks_blocked()
+            assert (home.answers, home.state()) == ({"next": Answer(NONE)}, "Ongoing")
+            assert trio.current_time() == began, "it is woken, and looks at no clock"
 
     run(main)
 
