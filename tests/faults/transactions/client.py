@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import dropwhile
 from pathlib import Path
 from typing import Final
@@ -62,11 +63,20 @@ class Client:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+            self._close()
+
+    def _close(self) -> None:
+        """What went to it is gone with it."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
 
     def revive(self) -> None:
         """Start it again if it hangs by a defect of its own."""
         if self._process is not None and self._process.poll() == HUNG:
             self.hung += 1
+            self._close()
             self.start()
             if self._drains:
                 self.drain()
