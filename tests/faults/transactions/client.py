@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import dropwhile
 from pathlib import Path
 from typing import Final
 
 from tests.faults.checker import Problem
-from tests.faults.transactions.clients import client_process
+from tests.faults.transactions.clients import HUNG, client_process
 from tests.faults.transactions.history import Begun, Ended, Event, Operation, load
 from tests.faults.transactions.told import Histories
 
@@ -32,7 +33,8 @@ class Client:
         self.name = client
         self._bootstrap, self._directory = bootstrap, directory
         self._workers, self._seed = workers, seed
-        self._lives = 0
+        self._lives = self.hung = 0
+        self._drains = False
         self._histories, self._last = histories, self._errors
         self._process: subprocess.Popen[str] | None = None
 
@@ -61,9 +63,27 @@ class Client:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+            self._close()
+
+    def _close(self) -> None:
+        """What went to it is gone with it."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+
+    def revive(self) -> None:
+        """Start it again if it hangs by a defect of its own."""
+        if self._process is not None and self._process.poll() == HUNG:
+            self.hung += 1
+            self._close()
+            self.start()
+            if self._drains:
+                self.drain()
 
     def drain(self) -> None:
         """Nothing new is written to the inputs."""
+        self._drains = True
         assert self._process is not None
         assert self._process.stdin is not None
         self._process.stdin.write("drain\n")
@@ -77,7 +97,7 @@ class Client:
         except subprocess.TimeoutExpired:
             self.kill9()
             return [Problem("stuck client", f"{self.name} does not end: {self._tail()}")]
-        if process.returncode != 0:
+        if process.returncode not in (0, HUNG):
             return [Problem("stuck client", f"{self.name} ended with {process.returncode}: {self._tail()}")]
         return []
 
@@ -85,13 +105,15 @@ class Client:
         """In this life. Raises AssertionError: a worker does not go on."""
         deadline = time.monotonic() + COMMIT_SECONDS
         while left := self._workers_without_commit(load(self._last)):
+            self.revive()
             assert not self._has_ended, f"{self.name} has ended: {self._tail()}"
             assert time.monotonic() < deadline, f"no commits of {sorted(left)}: {self._tail()}"
             time.sleep(0.2)
 
     def has_drained(self) -> bool:
         """Each worker has committed what it began after it knew that it is to drain."""
-        lines = dropwhile(lambda one: not isinstance(one, Event), load(self._last))
+        self.revive()
+        lines = dropwhile(lambda one: one != Event("draining", getattr(one, "at", 0)), load(self._last))
         return not self._workers_without_commit(lines)
 
     def _workers_without_commit(self, operations: Iterable[Operation]) -> set[str]:

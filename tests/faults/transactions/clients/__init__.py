@@ -23,6 +23,9 @@ CLIENTS: Final = ("librdkafka", "java", "franz-go")
 
 INPUTS: Final = "inputs"
 PARTITIONS: Final = 4
+HUNG: Final = 3
+"""The exit code of a process of which the client hangs by a defect of its own: it is started again."""
+
 KEY_BYTES: Final = 600
 """Of each record, so that segments are full soon; a key says nothing else."""
 

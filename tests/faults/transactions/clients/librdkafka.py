@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import threading
@@ -10,7 +11,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from tests.faults.transactions.clients import GROUPS, INPUTS, KEY_BYTES, PARTITIONS, copies_of
+from tests.faults.transactions.clients import GROUPS, HUNG, INPUTS, KEY_BYTES, PARTITIONS, copies_of
 from tests.faults.transactions.history import (
     COPY,
     Acked,
@@ -32,6 +33,7 @@ MOST_POLLED: Final = 20
 POLL_SECONDS: Final = 0.05
 ASK_SECONDS: Final = 30.0
 INIT_SECONDS: Final = 120.0
+HUNG_SECONDS: Final = 45.0
 
 KEY: Final = b"k" * KEY_BYTES
 
@@ -56,6 +58,11 @@ def tell(operation: Operation) -> None:
 
 def now() -> int:
     return time.monotonic_ns()
+
+
+def _end_hung() -> None:
+    tell(Event("send_offsets_to_transaction hangs", now()))
+    os._exit(HUNG)
 
 
 class Life:
@@ -172,11 +179,18 @@ class Life:
         offsets = [(topic, partition, offset) for (topic, partition), offset in highest.items()]
         tell(Offsets(name, self._group, offsets, now()))
         wanted = [TopicPartition(*each) for each in offsets]
-        self._again(
-            lambda: self._producer.send_offsets_to_transaction(
-                wanted, self._consumer.consumer_group_metadata(), ASK_SECONDS
+        # librdkafka waits for ever, whatever its timeout, where the group's coordinator that it knows is gone
+        # (its issues 5456 and 5511).
+        watch = threading.Timer(HUNG_SECONDS, _end_hung)
+        watch.start()
+        try:
+            self._again(
+                lambda: self._producer.send_offsets_to_transaction(
+                    wanted, self._consumer.consumer_group_metadata(), ASK_SECONDS
+                )
             )
-        )
+        finally:
+            watch.cancel()
 
     def _commit(self, name: str) -> None:
         tell(Ending(name, commit=True, at=now()))
