@@ -77,7 +77,7 @@ def _pending_offset_shown_early() -> AbstractContextManager[object]:
     def hasty(self: OffsetTable, producer_id: int, offsets: Mapping[Any, Any], *, durable: bool) -> None:
         add(self, producer_id, offsets, durable=durable)
         for key, offset in offsets.items() if durable else ():
-            self.put(*key, offset)
+            self.put(key[0], key[1], offset)
 
     return patch.object(OffsetTable, "add_in_transaction", hasty)
 
@@ -161,16 +161,12 @@ def _markers_before_the_decision_is_durable() -> AbstractContextManager[object]:
 
 def _complete_with_a_marker_missing() -> AbstractContextManager[object]:
     """One partition whose leader does not take its marker at once gets none."""
-    write_one = Markers._write_one
+    take = Markers._take
 
-    async def impatient(self: Markers, ending: Ending, partition: Any) -> None:
-        error = await self._target.write(partition, ending.marker)
-        if error is not ErrorCode.NONE:
-            ending.left.discard(partition)
-            return
-        await write_one(self, ending, partition)
+    def impatient(self: Markers, line: Any, ending: Ending, _error: ErrorCode | None) -> None:
+        take(self, line, ending, ErrorCode.NONE)
 
-    return patch.object(Markers, "_write_one", impatient)
+    return patch.object(Markers, "_take", impatient)
 
 
 def _what_was_prepared_is_aborted_on_load() -> AbstractContextManager[object]:
