@@ -18,7 +18,6 @@ from gateway.log.idempotence.guards import Guards
 from gateway.produce.verification import Verification
 from gateway.transactions import ending, initialising, machine
 from gateway.transactions.coordinator import Entered, TransactionCoordinator
-from gateway.transactions.markers import Ending, Markers
 from gateway.transactions.metadata import TransactionMetadata, TransactionState
 from gateway.transactions.outcomes import Answer, Outcome, Write
 from gateway.transactions.served import Transaction
@@ -159,16 +158,6 @@ def _markers_before_the_decision_is_durable() -> AbstractContextManager[object]:
     return patch.object(Transaction, "start", hasty)
 
 
-def _complete_with_a_marker_missing() -> AbstractContextManager[object]:
-    """One partition whose leader does not take its marker at once gets none."""
-    take = Markers._take
-
-    def impatient(self: Markers, line: Any, ending: Ending, _error: ErrorCode | None) -> None:
-        take(self, line, ending, ErrorCode.NONE)
-
-    return patch.object(Markers, "_take", impatient)
-
-
 def _what_was_prepared_is_aborted_on_load() -> AbstractContextManager[object]:
     """A coordinator that finds a commit which was decided, and not complete, aborts it."""
     loaded = TransactionCoordinator._loaded
@@ -208,7 +197,6 @@ APPLICATION_BUGS: dict[str, Plant] = {
     "answered before it is durable": _answered_before_it_is_durable,
     "markers forgotten on load": _markers_forgotten_on_load,
     "markers before the decision is durable": _markers_before_the_decision_is_durable,
-    "complete with a marker missing": _complete_with_a_marker_missing,
     "a decided commit is aborted on load": _what_was_prepared_is_aborted_on_load,
     "partitions forgotten on load": _partitions_of_the_load_forgotten,
 }

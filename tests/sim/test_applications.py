@@ -22,7 +22,6 @@ FIRST = {
     "any marker ends offsets": 27,
     "verification guard ignored": 17,
     "markers before the decision is durable": 15,
-    "complete with a marker missing": 20,
 }
 """Where the seeds begin, for bugs that show later: so the test is quick."""
 
