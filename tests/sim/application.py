@@ -236,7 +236,7 @@ class Instance:
             return None
         if not leads(life, self._world, place):
             return None
-        offset = max(0, found.committed_offset)
+        offset: int = max(0, found.committed_offset)
         program.looked(offset, seen, answered)
         return offset
 

@@ -18,6 +18,7 @@ from kafka.protocol.producer import (
     TxnOffsetCommitRequest,
 )
 
+from gateway.cluster.gateways import SharedGateways
 from gateway.common.handlers import Request
 from gateway.front.registry import load_apis
 from gateway.peers.failures import PeerGone, PeerSilent
@@ -99,8 +100,9 @@ class SimPeers:
     async def ask(self, gateway: int, question: Question, deadline_seconds: float) -> Any:
         """Raises PeerFailed."""
         world = self._life.world
-        assert self._life.broker.gateways is not None
-        living = self._life.broker.gateways.living.get(gateway)  # type: ignore[attr-defined]
+        gateways = self._life.broker.gateways
+        assert isinstance(gateways, SharedGateways)
+        living = gateways.living.get(gateway)
         if living is None:
             raise PeerGone(f"gateway {gateway} is not alive")
         deadline = trio.current_time() + deadline_seconds

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tests.sim import cluster
-from tests.sim.bugs_of_applications import APPLICATION_BUGS
+from tests.sim.bugs_of_applications import APPLICATION_BUGS, WITH_CRASHES
 from tests.sim.gateways import Gateways, make_gateways_plan
 from tests.sim.loop import BrokenPromise
 from tests.sim.plan import GATEWAY, MANY_PRODUCERS, Fault, Plan, make_plan, store_name
@@ -18,7 +18,11 @@ from tests.sim.shrink import describe
 
 BLOCK = 10
 
-FIRST: dict[str, int] = {}
+FIRST = {
+    "any marker ends offsets": 27,
+    "verification guard ignored": 17,
+    "markers before the decision is durable": 15,
+}
 """Where the seeds begin, for bugs that show later: so the test is quick."""
 
 SEEDS_OF_A_BUG = 40
@@ -59,6 +63,15 @@ def plan_of(seed: int) -> Plan:
     )
 
 
+def busy(seed: int) -> Plan:
+    """One store that works well, and a gateway that is killed again and again: all else is quick."""
+    chooser = random.Random(f"busy {seed}")
+    crashes = tuple(
+        Fault(f"crash {n}", "crash", chooser.uniform(0.5, 8.0), 0.02, GATEWAY, keep=True) for n in range(9)
+    )
+    return Plan(seed, clients=1, pace=0.02, seconds=8.0, applications=4, faults=crashes)
+
+
 def of_gateways(seed: int) -> Plan:
     return replace(
         make_gateways_plan(seed), applications=2 + seed % 3, transaction_version=1 if seed % 5 == 4 else 2
@@ -77,6 +90,12 @@ def run_all(plans: list[Plan]) -> Counter[str]:
 def test_each_number_is_written_once_with_its_offset(first: int) -> None:
     reached = run_all([plan_of(seed) for seed in range(first, first + BLOCK)])
     assert not [kind for kind in KINDS if not reached[kind]], reached
+
+
+@pytest.mark.parametrize("first", range(0, 20, BLOCK))
+def test_a_gateway_is_killed_again_and_again(first: int) -> None:
+    reached = run_all([busy(seed) for seed in range(first, first + BLOCK)])
+    assert reached["transactions committed"] > 20, reached
 
 
 @pytest.mark.parametrize("first", range(0, 24, 6))
@@ -115,7 +134,8 @@ def test_a_seed_is_one_schedule() -> None:
 def test_a_planted_bug_is_found(bug: str) -> None:
     first = FIRST.get(bug, 0)
     with APPLICATION_BUGS[bug]():
-        outcomes = (cluster.run(plan_of(seed)) for seed in range(first, first + SEEDS_OF_A_BUG))
+        make = busy if bug in WITH_CRASHES else plan_of
+        outcomes = (cluster.run(make(seed)) for seed in range(first, first + SEEDS_OF_A_BUG))
         found = next((outcome for outcome in outcomes if outcome.failure is not None), None)
     assert found is not None, f"{SEEDS_OF_A_BUG} schedules do not show it"
     assert isinstance(found.failure, BrokenPromise), describe(found)
