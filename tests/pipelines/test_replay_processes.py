@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from dafka_pipeline.kafka.cluster import Cluster
 from dafka_pipeline.kafka.options import KafkaOptions
+from dafka_pipeline.producing.plan import AUTO, NO
 from tests.clients.sample import small_records
 from tests.clients.stored import put
 from tests.pipelines.archiving import archive_once
@@ -90,16 +91,20 @@ def test_told_to_stop(bootstrap: str, source: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_an_executor_dies(bootstrap: str, source: str, tmp_path: Path) -> None:
-    """On two executors; the one that is killed has sent a part of its records."""
+@pytest.mark.parametrize("transactions", [AUTO, NO])
+def test_an_executor_dies(bootstrap: str, source: str, tmp_path: Path, transactions: str) -> None:
+    """On two executors; the one that is killed has sent a part of its records. In transactions Spark starts
+    its task again, as that ends what the first one had open; without them a next round goes on.
+    """
     target = f"again-{source}"
-    with Pipeline(tmp_path, *command(bootstrap, tmp_path, source, "--rate", "100"), master=CLUSTER) as call:
+    more = ("--rate", "100", "--transactions", transactions)
+    with Pipeline(tmp_path, *command(bootstrap, tmp_path, source, *more), master=CLUSTER) as call:
         await_topic(bootstrap, target)
         await_end(bootstrap, target, 30)
         executor = executors(call.pid)[0]
         os.kill(executor, signal.SIGKILL)
         said = call.end(0)
-    assert "A round of sending failed" in said
+    assert ("A round of sending failed" in said) == (transactions == NO)
     assert_replayed(bootstrap, "r", source, target, 2)
 
 
