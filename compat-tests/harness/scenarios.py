@@ -50,6 +50,10 @@ SCENARIOS = (
     Scenario("admin-partitions", "admin: more partitions"),
     Scenario("delete-records", "admin: delete records"),
     Scenario("reconnect", "goes on after SIGKILL of the server"),
+    Scenario("transactions", "transactions committed, aborted and open, by both isolation levels"),
+    Scenario("transactions-fencing", "a second producer of a transactional id fences the first"),
+    Scenario("transactions-offsets", "consume, transform, produce: offsets in transactions"),
+    Scenario("transactions-timeout", "a transaction that is open for too long is aborted"),
 )
 
 

@@ -29,7 +29,11 @@ public final class Compat {
         Map.entry("admin-configs", Administration::configs),
         Map.entry("admin-partitions", Administration::partitions),
         Map.entry("delete-records", Administration::deleteRecords),
-        Map.entry("reconnect", Reconnect::reconnect)));
+        Map.entry("reconnect", Reconnect::reconnect),
+        Map.entry("transactions", Transactions::commitAndAbort),
+        Map.entry("transactions-fencing", Transactions::fencing),
+        Map.entry("transactions-offsets", Transactions::offsets),
+        Map.entry("transactions-timeout", Transactions::timeout)));
 
     private Compat() {
     }

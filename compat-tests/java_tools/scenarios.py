@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from java_tools import cluster, configs, consoles, groups, load, logs, topics
+from java_tools import cluster, configs, consoles, groups, load, logs, topics, transacted
 from java_tools.host import Tools
 
 SCENARIOS: Final[dict[str, Callable[[Tools], None]]] = {
@@ -33,6 +33,7 @@ SCENARIOS: Final[dict[str, Callable[[Tools], None]]] = {
     "leader-election": cluster.leader_election,
     "reassign-partitions": cluster.reassign_partitions,
     "transactions": cluster.transactions,
+    "transactions-under-way": transacted.transactions_under_way,
     "acls": cluster.acls,
     "features": cluster.features,
 }

@@ -15,6 +15,7 @@ SERVER_KILLS = 3
 SHORT_SESSION = "consumer.session.timeout.ms=6000"
 # Longer than the server is away: nobody joins the group again.
 LONG_SESSION = "consumer.session.timeout.ms=45000"
+EXACTLY_ONCE = "processing.guarantee=exactly_once_v2"
 
 
 def word_count(stage: Stage) -> None:
@@ -138,6 +139,26 @@ def gateway_killed(stage: Stage) -> None:
     app.check_exact()
 
 
+def exactly_once(stage: Stage) -> None:
+    """Words, join and windows as without a kill, where at-least-once would count some again."""
+    app = App(stage)
+    instance = app.instance("only", EXACTLY_ONCE, SHORT_SESSION)
+    instance.start()
+    app.write(100)
+    app.await_all()
+    with app.writing():
+        for _ in range(SERVER_KILLS):
+            app.await_some_results()
+            instance.kill9()
+            instance.start()
+            app.await_some_results()
+            stage.kill_server()
+        app.await_some_results()
+    app.await_all()
+    instance.stop()
+    app.check_exact()
+
+
 def lasting(stage: Stage) -> None:
     """Two instances; the runner may kill the server meanwhile, which hits neither of them."""
     app = App(stage)
@@ -178,6 +199,7 @@ SCENARIOS = {
     "standby-takes-over": standby_takes_over,
     "reset": reset,
     "gateway-killed": gateway_killed,
+    "exactly-once": exactly_once,
     "lasting": lasting,
 }
 

@@ -54,4 +54,6 @@ def _scenario(name: str, adapter: Adapter, bootstrap: str) -> Callable[[], None]
         "delete-records": partial(administration.delete_records, adapter),
         "reconnect": partial(reconnect, adapter),
     }
+    if name not in table:
+        raise NotInThisClient(f"no scenario {name} in this program")
     return table[name]
