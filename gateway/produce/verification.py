@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import trio
-
 from gateway.log.idempotence.guards import Guard
 from gateway.transactions.verifier import Producing
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -27,12 +25,9 @@ ADDS_SINCE_VERSION: Final = 12
 ABORTABLE_SINCE_VERSION: Final = 11
 """From this version on clients know TRANSACTION_ABORTABLE."""
 
-AGAIN_AFTER_SECONDS: Final = 0.02
-AGAIN_FOR_SECONDS: Final = 0.1
-"""How far apart and how long a coordinator that is busy with the id is asked again to add partitions: Kafka's
-`add.partitions.to.txn.retry.backoff.ms` and its `max.ms`. What takes longer the client is told; franz-go then
-sends again after five seconds.
-"""
+ASKED_AT_MOST: Final = 3
+"""How often the coordinator is asked for a batch; when something has happened to its producer in the
+partition each time, the producer is to send it again."""
 
 _AGAIN: Final = frozenset(
     (
@@ -97,20 +92,22 @@ class Verification:
         return self._adds
 
     async def ask(self, verifier: Verifier) -> None:
-        """Ask for all that were taken. What is to be added waits a little for the change before it: markers
-        of the transaction before, or other partitions that are added at the same time.
+        """Ask for all that were taken. Who adds has waited meanwhile for the end of the transaction before,
+        whose markers make guards void: then what was said is asked for once more.
         """
-        end = trio.current_time() + AGAIN_FOR_SECONDS
         asked = list(self._asked)
-        while asked:
-            await self._ask_for(asked, verifier)
-            left = end - trio.current_time()
-            if not self._adds or left <= 0:
+        await self._ask_for(asked, verifier)
+        for _ in range(ASKED_AT_MOST - 1):
+            asked = [one for one in asked if self._is_void(one)]
+            if not asked:
                 return
-            asked = [one for one in asked if self._asked[one].error is ErrorCode.CONCURRENT_TRANSACTIONS]
-            if asked:
-                await trio.sleep(min(AGAIN_AFTER_SECONDS, left))
-                self._take_again(asked)
+            self._take_again(asked)
+            await self._ask_for(asked, verifier)
+
+    def _is_void(self, partition: Partition) -> bool:
+        asked = self._asked[partition]
+        holds = partition.producers.guards.holds(asked.producer_id, asked.guard)
+        return asked.error is ErrorCode.NONE and not holds
 
     async def _ask_for(self, partitions: list[Partition], verifier: Verifier) -> None:
         assert self._transactional_id is not None
@@ -123,7 +120,7 @@ class Verification:
             self._asked[partition] = self._asked[partition]._replace(error=error)
 
     def _take_again(self, partitions: list[Partition]) -> None:
-        """The marker that was waited for has made the guards void."""
+        """From now on nothing may happen to the producer there."""
         for partition in partitions:
             asked, guards = self._asked[partition], partition.producers.guards
             guards.give_back(asked.producer_id, asked.guard)

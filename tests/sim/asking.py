@@ -97,7 +97,7 @@ class SimPeers:
         self._life = life
         self._random = life.world.applications.random
 
-    async def ask(self, gateway: int, question: Question, deadline_seconds: float) -> Any:
+    async def ask(self, gateway: int, question: Question, deadline_seconds: float, _channel: str = "") -> Any:
         """Raises PeerFailed."""
         world = self._life.world
         gateways = self._life.broker.gateways

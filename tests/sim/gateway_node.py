@@ -171,7 +171,9 @@ class Life:
         broker, coordinator = self.broker, self.broker.transactions
         if self.gateway:
             peers: Any = SimPeers(self)
-            broker.marker_routes._peers = broker.verifier._peers = peers
+            routes = broker.verifier._routes
+            assert routes is not None
+            broker.marker_routes._peers = routes._peers = peers
         broker.verifier = cast("Verifier", LateVerifier(self, broker.verifier))
         coordinator.markers._target = LateMarkers(self, coordinator.markers._target)
 

@@ -38,6 +38,12 @@ class LateVerifier:
         self._verifier = verifier
         self._random = life.world.applications.random
 
+    async def run(self) -> None:
+        await self._verifier.run()
+
+    def cost(self, transactional_id: str, partitions: int, *, adds: bool) -> int:
+        return self._verifier.cost(transactional_id, partitions, adds=adds)
+
     async def check(self, who: Producing, partitions: Collection[TopicPartition], client: str) -> Errors:
         await self._on_the_way()
         errors = await self._verifier.check(who, partitions, client)

@@ -1,4 +1,4 @@
-"""Adding what is written to: what passes soon is waited for; some clients send again seconds later."""
+"""Adding what is written to, while the transaction before ends: some clients send again seconds later."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from gateway.log.idempotence.guards import Guards
-from gateway.produce.verification import AGAIN_FOR_SECONDS, Verification
+from gateway.produce.verification import ASKED_AT_MOST, Verification
 from gateway.transactions.verifier import Producing
 from tests.differential.batches import TRANSACTIONAL, batch_of
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -56,8 +56,13 @@ class _Partition:
 class _Verifier:
     """Says what is planned, one answer after the other; the last one again and again."""
 
-    def __init__(self, *plan: dict[int, ErrorCode], marker: Callable[[], None] = lambda: None) -> None:
-        self._plan, self._marker = list(plan), marker
+    def __init__(
+        self,
+        *plan: dict[int, ErrorCode],
+        marker: Callable[[], None] = lambda: None,
+        each_time: bool = False,
+    ) -> None:
+        self._plan, self._marker, self._each_time = list(plan), marker, each_time
         self.asked: list[list[int]] = []
 
     async def check(
@@ -67,7 +72,7 @@ class _Verifier:
         self.asked.append(sorted(index for _, index in partitions))
         await trio.lowlevel.checkpoint()
         answer = self._plan.pop(0) if len(self._plan) > 1 else self._plan[0]
-        if len(self.asked) == 1:
+        if len(self.asked) == 1 or self._each_time:
             self._marker()
         return {place: answer[place[1]] for place in partitions}
 
@@ -98,31 +103,26 @@ def _ask(
     return told, seconds
 
 
-def test_what_is_busy_for_a_moment_is_asked_again() -> None:
-    """And nothing else: the other one was added."""
-    verifier = _Verifier({0: BUSY, 1: NONE}, {0: BUSY}, {0: NONE})
-    told, _ = _ask([_Partition(), _Partition(1)], verifier)
-    assert told == [NONE, NONE]
-    assert verifier.asked == [[0, 1], [0], [0]]
-
-
-def test_the_marker_that_is_waited_for_refuses_nothing() -> None:
-    """It comes after the coordinator was asked: the guard from before is void."""
+def test_the_marker_that_was_waited_for_refuses_nothing() -> None:
+    """It comes after the coordinator was asked, which waits for it: the guard from before is void."""
     partition = _Partition()
-    verifier = _Verifier({0: BUSY}, {0: NONE}, marker=partition.void)
-    assert _ask([partition], verifier)[0] == [NONE]
+    verifier = _Verifier({0: NONE, 1: NONE}, {0: NONE}, marker=partition.void)
+    told, seconds = _ask([partition, _Partition(1)], verifier)
+    assert (told, seconds) == ([NONE, NONE], 0.0)
+    assert verifier.asked == [[0, 1], [0]], "what holds is not asked for again"
 
 
-def test_a_marker_after_the_last_answer_refuses_it() -> None:
+def test_what_happens_each_time_is_sent_again() -> None:
     partition = _Partition()
-    verifier = _Verifier({0: NONE}, marker=partition.void)
+    verifier = _Verifier({0: NONE}, marker=partition.void, each_time=True)
     assert _ask([partition], verifier)[0] == [ErrorCode.NOT_ENOUGH_REPLICAS]
+    assert verifier.asked == [[0]] * ASKED_AT_MOST
 
 
-def test_what_takes_longer_is_told() -> None:
-    told, seconds = _ask([_Partition()], _Verifier({0: BUSY}))
-    assert told == [BUSY]
-    assert seconds == pytest.approx(AGAIN_FOR_SECONDS)
+def test_what_takes_longer_than_the_coordinator_waits_is_told() -> None:
+    verifier = _Verifier({0: BUSY})
+    assert _ask([_Partition()], verifier)[0] == [BUSY]
+    assert verifier.asked == [[0]]
 
 
 def test_what_is_only_verified_is_told_at_once() -> None:
