@@ -14,6 +14,7 @@ from tests.mutants import (
     shared_catalog,
     stores,
     transaction_coordinator,
+    transactional_offsets,
     transactions,
     work,
 )
@@ -32,6 +33,7 @@ MUTANTS = (
     *several_gateways.MUTANTS,
     *shared_catalog.MUTANTS,
     *transaction_coordinator.MUTANTS,
+    *transactional_offsets.MUTANTS,
     *transactions.MUTANTS,
     *work.MUTANTS,
 )
