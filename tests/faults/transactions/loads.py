@@ -90,12 +90,16 @@ class Loads:
 
     def _is_copied(self) -> bool:
         """All that is committed in the inputs is in the copies of each group."""
-        if not all(client.has_drained() for client in self.clients):
+        if not all(client.has_drained() for client in self.clients) or not self._copies_are_seen():
             return False
         ends = {(INPUTS, part): settled_end(self._bootstrap, INPUTS, part) for part in range(PARTITIONS)}
         settled = {place: end for place, end in ends.items() if end is not None}
         if len(settled) < len(ends) or not self.committed.has_read(settled):
             return False
+        return self._copies_are_seen()
+
+    def _copies_are_seen(self) -> bool:
+        """Of all inputs that are seen so far."""
         seen = self.committed.values
         copied = [{original_of(value) for value in set(seen[copies_of(group)])} for group in GROUPS]
         return all(each >= seen[INPUTS] for each in copied)
