@@ -138,6 +138,8 @@ class MirroredCatalog(ABC):
                 if math.isnan(deadline):
                     self._deadlines[lease] = now + self._mirror.leases[lease]
             for lease in [lease for lease, deadline in self._deadlines.items() if deadline <= now]:
+                if self._deadlines.get(lease, math.inf) > now:
+                    continue  # it was kept alive, or ended, while another one was ended
                 try:
                     await self.revoke(lease)
                 except LeaseNotFound:

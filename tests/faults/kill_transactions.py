@@ -26,7 +26,7 @@ from tests.peers.supervised import Supervised
 
 GATEWAYS: Final = 3
 STORES: Final = 3
-KILLS_OF_A_ROUND: Final = 30
+KILLS_OF_A_ROUND: Final = 100
 
 PAUSE_SECONDS: Final = (0.5, 4.0)
 """Between two faults, from and to: so long that transactions are in all their states."""

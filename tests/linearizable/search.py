@@ -10,6 +10,11 @@ order of their times. The search takes out an operation that was called before a
 and that the model allows next, and goes on with what is left; where there is none, it puts back what it took
 last and tries another one there. Which operations are out, and in which state the model is then, is all that
 matters for what is left: it is remembered, and no such place is gone through twice.
+
+A read that may come next comes next, and nothing else is tried there: in any order of what is left it can be
+taken from its place and put first, and all others are answered as before. Else a search that goes wrong would
+try all sets of the reads that one old answer is concurrent with. Only the caller knows what is a read: who
+writes what is there already does so in vain here, and not elsewhere.
 """
 
 from __future__ import annotations
@@ -59,6 +64,8 @@ class Operation(NamedTuple):
 Step: TypeAlias = Callable[[State, Operation], "tuple[bool, State]"]
 """The sequential model: whether the operation may be answered so in this state, and the state behind it."""
 
+IsRead: TypeAlias = Callable[[Operation], bool]
+
 
 class Verdict(Enum):
     LINEARIZABLE = "linearizable"
@@ -95,10 +102,19 @@ SHOWN: Final = 12
 
 
 def judge(
-    history: Iterable[Operation], step: Step[State], initial: State, *, max_places: int = MAX_PLACES
+    history: Iterable[Operation],
+    step: Step[State],
+    initial: State,
+    *,
+    max_places: int = MAX_PLACES,
+    is_read: IsRead = lambda _operation: False,
 ) -> Judgement:
-    """Search for an order. Never goes through more than `max_places`: then it is UNDECIDED."""
-    return _Search(list(history), step, initial, max_places).run()
+    """Search for an order. Never goes through more than `max_places`: then it is UNDECIDED.
+
+    Args:
+        is_read: whether an operation that leaves the state as it is does so wherever else it may be.
+    """
+    return _Search(list(history), step, initial, max_places, is_read).run()
 
 
 def judge_each(
@@ -142,7 +158,7 @@ class _List:
         self.returns = sum(returned != NEVER for returned in self.returned)
         """How many are still in."""
 
-    def candidates(self) -> Iterator[int]:
+    def candidates(self) -> list[int]:
         """Operations that were called before anything that is in returned: those that returned next come
         first, and those without an answer, which need no place at all, last. With these in the wrong places a
         search would try all sets of them.
@@ -151,7 +167,7 @@ class _List:
         while at != self.first and not at % 2:
             called.append(at // 2)
             at = self.after[at]
-        return iter(sorted(called, key=self._order.__getitem__))
+        return sorted(called, key=self._order.__getitem__)
 
     @property
     def next_return(self) -> int:
@@ -184,12 +200,18 @@ class _List:
 
 class _Search(Generic[State]):
     def __init__(
-        self, history: Sequence[Operation], step: Step[State], initial: State, max_places: int
+        self,
+        history: Sequence[Operation],
+        step: Step[State],
+        initial: State,
+        max_places: int,
+        is_read: IsRead,
     ) -> None:
         self._history = history
         self._step = step
         self._state = initial
         self._max_places = max_places
+        self._reads = [is_read(operation) for operation in history]
         self._list = _List(history)
         self._out = 0
         """A bit for each operation that is out."""
@@ -200,12 +222,12 @@ class _Search(Generic[State]):
         self._stuck: Operation | None = None
 
     def run(self) -> Judgement:
-        levels = [self._list.candidates()]
+        levels = [self._choices()]
         while self._list.returns:
             if any(map(self._take, levels[-1])):
                 if len(self._seen) > self._max_places:
                     return self._told(Verdict.UNDECIDED)
-                levels.append(self._list.candidates())
+                levels.append(self._choices())
                 continue
             self._note_stuck(self._list.next_return)
             levels.pop()
@@ -214,6 +236,15 @@ class _Search(Generic[State]):
             self._put_back()
         self._longest, self._stuck = self._order(), None
         return self._told(Verdict.LINEARIZABLE)
+
+    def _choices(self) -> Iterator[int]:
+        """Operations one of which is to come next, if there is an order at all."""
+        candidates = self._list.candidates()
+        for number in filter(self._reads.__getitem__, candidates):
+            is_legal, state = self._step(self._state, self._history[number])
+            if is_legal and state == self._state:
+                return iter((number,))
+        return iter(candidates)
 
     def _take(self, number: int) -> bool:
         """Whether this operation may come next, and leads to where nobody has been."""

@@ -46,6 +46,10 @@ def register(state: int, operation: Operation) -> tuple[bool, int]:
             return answered == state, state
 
 
+def is_read(operation: Operation) -> bool:
+    return isinstance(operation.asked, Read)
+
+
 def history(*rows: tuple[str, float, float, Any, Any]) -> list[Operation]:
     return [Operation(*row) for row in rows]
 
@@ -138,6 +142,16 @@ def test_a_search_that_is_too_long_decides_nothing() -> None:
     assert judge([*writes[:8], read], register, 0).verdict is Verdict.NOT_LINEARIZABLE
 
 
+def test_reads_beside_one_another_are_no_more_than_one_place_each() -> None:
+    """Half of them are answered as before the write beside them: tried in all orders, they are too many."""
+    reads = [Operation(number, 0, 100, Read(), number % 2) for number in range(30)]
+    wrong = history(("a", 0, 100, Write(1), None), ("b", 101, 102, Read(), 0))
+    assert judge([*reads, *wrong], register, 0, max_places=5000).verdict is Verdict.UNDECIDED
+    told = judge([*reads, *wrong], register, 0, max_places=5000, is_read=is_read)
+    assert told.verdict is Verdict.NOT_LINEARIZABLE
+    assert told.places < 100
+
+
 def test_each_key_is_judged_alone() -> None:
     rows = history(("x", 0, 1, Write(1), None), ("y", 0, 1, Write(2), None), ("x", 2, 3, Read(), 1))
     told = judge_each([*rows, Operation("y", 2, 3, Read(), 1)], lambda one: one.process, register, 0)
@@ -194,5 +208,6 @@ def test_random_histories_are_judged_as_every_order_says(block: int) -> None:
         operations = a_history(random.Random(seed))
         told = judge(operations, register, 0).is_good
         assert told == by_every_order(operations), f"seed {seed}: {[*map(str, operations)]}"
+        assert told == judge(operations, register, 0, is_read=is_read).is_good, f"seed {seed}: reads first"
         seen.add(told)
     assert seen == {True, False}

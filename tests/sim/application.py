@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import random
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
@@ -38,20 +38,26 @@ HASTY_TIMEOUT_MS = 1_500
 PATIENCE_SECONDS = 3.0
 """After which a batch is given up, and with it the transaction."""
 
-IMPATIENT = 0.4
-"""Share of the batches that are given up when there was no answer once."""
 
-THINKS = 0.25
-"""Share of the steps before which an instance does something else for a while: longer than its transaction
-may take, if that times out soon.
-"""
+class Habits(NamedTuple):
+    """How programs work, and how their requests fare."""
 
-LATE_SECONDS = 3.0
-"""How late a request may arrive."""
+    impatient: float
+    """Share of the batches that are given up when there was no answer once."""
+    thinks: float
+    """Share of the steps before which an instance does something else for a while: longer than its
+    transaction may take, if that times out soon.
+    """
+    late: float
+    doubled: float
+    """Shares of requests, of those that may be late."""
+    late_seconds: float
+    """How late a request may arrive."""
 
-LATE = 0.06
-DOUBLED = 0.1
-"""Shares of requests, of those that may be late."""
+
+USUAL = Habits(impatient=0.4, thinks=0.25, late=0.06, doubled=0.1, late_seconds=3.0)
+HURRIED = Habits(impatient=1.0, thinks=0.1, late=0.4, doubled=0.2, late_seconds=0.3)
+"""Batches are given up at once, and come when their transaction is being ended."""
 
 TAKES_EFFECT_SECONDS = 10.0
 """How long an InitProducerId may wait for its effect that was told to try again."""
@@ -90,6 +96,7 @@ class Instance:
         self._world = program.all.world
         self._random = random.Random(f"{program.name} {self._world.plan.seed} {len(self._all.works)}")
         self._versions = VERSIONS[program.version]
+        self._habits = HURRIED if self._world.plan.hurried else USUAL
         self._last = last
         self._id = self._epoch = -1
         self._position = 0
@@ -128,10 +135,10 @@ class Instance:
         world = self._world
         if world.working and may_be_late:
             draw = self._random.random()
-            if draw < LATE + DOUBLED:
-                late = self._random.uniform(0.05, LATE_SECONDS)
+            if draw < self._habits.late + self._habits.doubled:
+                late = self._random.uniform(0.05, self._habits.late_seconds)
                 world.loop.after(late, self._come_late, to, version, request)
-            if draw < LATE:
+            if draw < self._habits.late:
                 await trio.sleep(REQUEST_SECONDS)
                 return None
         await trio.sleep(NETWORK_SECONDS)
@@ -275,7 +282,7 @@ class Instance:
         return self._random.sample(names, self._random.randint(1, len(names))) if names else []
 
     async def _think(self) -> None:
-        if self._world.working and self._random.random() < THINKS:
+        if self._world.working and self._random.random() < self._habits.thinks:
             await trio.sleep(self._random.uniform(0.0, 2.5 if self._program.is_hasty else 0.6))
 
     async def _add(self, partitions: list[PartitionName]) -> bool:
@@ -318,7 +325,7 @@ class Instance:
         )
         world.asked.batch_came(partition, name)
         made = world.loop.now
-        patience = 0.0 if self._random.random() < IMPATIENT else PATIENCE_SECONDS
+        patience = 0.0 if self._random.random() < self._habits.impatient else PATIENCE_SECONDS
         while not self._is_over:
             sent = world.loop.now
             request = asking.produce(self._program.name, partition, content)

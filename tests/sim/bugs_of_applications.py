@@ -14,9 +14,11 @@ from gateway.groups.offsets import OffsetTable
 from gateway.groups.pending_offsets import PendingOffsets
 from gateway.groups.replay import Replay
 from gateway.groups.transactional import TransactionalOffsets
+from gateway.log.idempotence.guards import Guards
 from gateway.produce.verification import Verification
 from gateway.transactions import ending, initialising, machine
 from gateway.transactions.coordinator import Entered, TransactionCoordinator
+from gateway.transactions.markers import GIVES_UP, Ending, Markers
 from gateway.transactions.metadata import TransactionMetadata, TransactionState
 from gateway.transactions.outcomes import Answer, Outcome, Write
 from gateway.transactions.served import Transaction
@@ -101,6 +103,11 @@ def _any_marker_ends_offsets() -> AbstractContextManager[object]:
     return patch.object(TransactionalOffsets, "begin_end", eager)
 
 
+def _guard_ignored() -> AbstractContextManager[object]:
+    """What a coordinator said counts, whatever has happened to the producer in the partition meanwhile."""
+    return patch.object(Guards, "holds", lambda *_: True)
+
+
 @contextmanager
 def _verification_not_asked() -> Iterator[None]:
     """A batch may begin a transaction of which its coordinator knows nothing."""
@@ -153,6 +160,17 @@ def _markers_before_the_decision_is_durable() -> AbstractContextManager[object]:
     return patch.object(Transaction, "start", hasty)
 
 
+def _complete_with_a_marker_missing() -> AbstractContextManager[object]:
+    """One partition whose leader does not take its marker at once gets none."""
+    take = Markers._take
+
+    def impatient(self: Markers, line: Any, ending: Ending, error: ErrorCode | None) -> None:
+        passes = error is not None and error not in GIVES_UP
+        take(self, line, ending, ErrorCode.NONE if passes else error)
+
+    return patch.object(Markers, "_take", impatient)
+
+
 def _what_was_prepared_is_aborted_on_load() -> AbstractContextManager[object]:
     """A coordinator that finds a commit which was decided, and not complete, aborts it."""
     loaded = TransactionCoordinator._loaded
@@ -187,10 +205,12 @@ APPLICATION_BUGS: dict[str, Plant] = {
     "pending offsets are stable": _pending_offsets_are_stable,
     "pending offset lost at a reload": _pending_offset_lost_at_a_reload,
     "any marker ends offsets": _any_marker_ends_offsets,
+    "verification guard ignored": _guard_ignored,
     "verification not asked": _verification_not_asked,
     "answered before it is durable": _answered_before_it_is_durable,
     "markers forgotten on load": _markers_forgotten_on_load,
     "markers before the decision is durable": _markers_before_the_decision_is_durable,
+    "complete with a marker missing": _complete_with_a_marker_missing,
     "a decided commit is aborted on load": _what_was_prepared_is_aborted_on_load,
     "partitions forgotten on load": _partitions_of_the_load_forgotten,
 }
@@ -204,3 +224,9 @@ WITH_CRASHES = frozenset(
     }
 )
 """Schedules in which the gateway is killed again and again, and all else is quick, show these."""
+
+OF_GATEWAYS = frozenset({"complete with a marker missing"})
+"""Schedules of several gateways, whose leaders move, show these."""
+
+HURRIED = frozenset({"verification guard ignored"})
+"""Schedules in which batches that were given up come when their transaction is being ended show these."""

@@ -15,7 +15,7 @@ from gateway.catalog import keys
 from gateway.leadership.records import slot_number, unpack_slot
 from gateway.leadership.slots import slot_of
 from tests.linearizable.search import NEVER, Operation, judge
-from tests.sim.log_model import Append, Log, MoveStart, log_model
+from tests.sim.log_model import Append, Log, MoveStart, is_read, log_model
 from tests.sim.loop import BrokenPromise
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class LogHistory:
     def _judge(self, partition: PartitionName) -> None:
         appends = self._appends(partition)
         entries = [operation.asked for operation in appends]
-        told = judge([*self._operations[partition], *appends], log_model(entries), Log(0))
+        told = judge([*self._operations[partition], *appends], log_model(entries), Log(0), is_read=is_read)
         if not told.is_good:
             raise BrokenPromise(f"the log of {partition} is {told}")
         self._world.reached["operations of logs judged together"] += len(told.order)

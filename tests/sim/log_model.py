@@ -76,6 +76,11 @@ class Read(NamedTuple):
 OUT_OF_RANGE = "out of range"
 
 
+def is_read(operation: Operation) -> bool:
+    """Whether what changes nothing now changes nothing later: AskEnd's epoch never goes back."""
+    return not isinstance(operation.asked, Append | MoveStart)
+
+
 def log_model(entries: Iterable[Append]) -> Step[Log]:
     """The model of a log that holds these entries in the end, in any order."""
     begun: dict[int, int] = {}

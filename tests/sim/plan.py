@@ -105,6 +105,8 @@ class Plan:
     """Transactional producers."""
     applications: int = 0
     """Programs that work exactly once, with the gateway's own coordinator (`tests.sim.applications`)."""
+    hurried: bool = False
+    """They give batches up at once, which come when their transactions are ended."""
     transaction_version: int = 2
     """The level of that feature."""
     gateways: int = 1

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from tests.sim import cluster
-from tests.sim.bugs_of_applications import APPLICATION_BUGS, WITH_CRASHES
+from tests.sim.bugs_of_applications import APPLICATION_BUGS, HURRIED, OF_GATEWAYS, WITH_CRASHES
 from tests.sim.gateways import Gateways, make_gateways_plan
 from tests.sim.loop import BrokenPromise
 from tests.sim.plan import GATEWAY, MANY_PRODUCERS, Fault, Plan, make_plan, store_name
@@ -76,6 +77,17 @@ def of_gateways(seed: int) -> Plan:
     )
 
 
+def hurried(seed: int) -> Plan:
+    """Producers of the older protocol alone, whose transactions have one epoch: a batch that comes late may
+    be taken for one of the transaction that goes on. Their questions go from one gateway to the other.
+    """
+    return replace(of_gateways(seed), applications=4, transaction_version=1, hurried=True, faults=())
+
+
+def run(plan: Plan) -> cluster.Outcome:
+    return cluster.run(plan, Gateways(plan) if plan.gateways > 1 else None)
+
+
 def run_all(plans: list[Plan]) -> Counter[str]:
     reached: Counter[str] = Counter()
     for plan in plans:
@@ -103,6 +115,13 @@ def test_coordinators_and_leaders_move_in_the_middle(first: int) -> None:
     assert reached["questions between gateways"] > 20, reached
 
 
+@pytest.mark.parametrize("first", range(0, 24, 8))
+def test_batches_come_when_their_transaction_is_ended(first: int) -> None:
+    reached = run_all([hurried(seed) for seed in range(first, first + 8)])
+    assert reached["requests that came late"] > 20, reached
+    assert reached["batches given up"] > 5, reached
+
+
 @pytest.mark.parametrize("target", [GATEWAY, store_name(0)])
 def test_a_crash_behind_any_event_loses_and_doubles_nothing(target: str) -> None:
     short = Plan(
@@ -128,12 +147,17 @@ def test_a_seed_is_one_schedule() -> None:
     assert first.world.reached == again.world.reached
 
 
+def plan_for(bug: str) -> Callable[[int], Plan]:
+    """Schedules of the kind that shows the bug."""
+    kinds = {busy: WITH_CRASHES, of_gateways: OF_GATEWAYS, hurried: HURRIED}
+    return next((make for make, bugs in kinds.items() if bug in bugs), plan_of)
+
+
 @pytest.mark.parametrize("bug", APPLICATION_BUGS)
 def test_a_planted_bug_is_found(bug: str) -> None:
-    first = FIRST.get(bug, 0)
+    first, make = FIRST.get(bug, 0), plan_for(bug)
     with APPLICATION_BUGS[bug]():
-        make = busy if bug in WITH_CRASHES else plan_of
-        outcomes = (cluster.run(make(seed)) for seed in range(first, first + SEEDS_OF_A_BUG))
+        outcomes = (run(make(seed)) for seed in range(first, first + SEEDS_OF_A_BUG))
         found = next((outcome for outcome in outcomes if outcome.failure is not None), None)
     assert found is not None, f"{SEEDS_OF_A_BUG} schedules do not show it"
     assert isinstance(found.failure, BrokenPromise), describe(found)

@@ -78,6 +78,12 @@ def test_leaders_move_in_the_middle_of_transactions(first: int) -> None:
     assert reached["transactions committed"] > 3, reached
 
 
+def test_what_an_old_leader_was_asked_is_judged() -> None:
+    """Often, and all of it may have been answered before any of the rest."""
+    reached = run_all([of_gateways(171)])
+    assert reached["answers of who has led the partition before"] > 20, reached
+
+
 @pytest.mark.parametrize("target", [GATEWAY, store_name(0)])
 def test_a_crash_behind_any_event_leaves_transactions_whole(target: str) -> None:
     short = Plan(

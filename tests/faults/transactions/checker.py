@@ -96,12 +96,12 @@ def _sights(facts: Facts) -> Iterator[Sight]:
 
 
 def _wrong_content(facts: Facts) -> Iterator[Problem]:
-    for sight in set(_sights(facts)):
-        where = f"{sight.place}/{sight.offset}: {sight.value!r}"
-        sent = facts.written.get(sight.value)
+    for place, offset, value in {(sight.place, sight.offset, sight.value) for sight in _sights(facts)}:
+        where = f"{place}/{offset}: {value!r}"
+        sent = facts.written.get(value)
         if sent is None:
             yield Problem("phantom", where)
-        elif sent[0] != sight.place:
+        elif sent[0] != place:
             yield Problem("wrong partition", f"{where} was sent to {sent[0]}")
 
 
@@ -177,17 +177,15 @@ def _not_committed(facts: Facts, reader: Reader) -> Iterator[Problem]:
 
 def _order(facts: Facts, reader: Reader) -> Iterator[Problem]:
     """Each reader meets every record that it is to see once, upwards, from where it began."""
-    visible: dict[Place, list[int]] = {}
     next_offset = dict(reader.begins)
     transactions: dict[Place, str] = {}
     for sight in reader.seen:
         place, offset = sight.place, sight.offset
-        if place not in visible:
-            visible[place] = facts.visible(place, committed=reader.committed)
+        visible = facts.visible(place, committed=reader.committed)
         expected = next_offset.get(place, offset)
         same = sight.transaction and transactions.get(place) == sight.transaction
         internal = f"internal, {sight.transaction}: " if same else ""
-        skipped = visible[place][bisect_left(visible[place], expected) : bisect_left(visible[place], offset)]
+        skipped = visible[bisect_left(visible, expected) : bisect_left(visible, offset)]
         if offset < expected:
             kind = "internal non-monotonic" if same else "non-monotonic"
             yield Problem(kind, f"{internal}{reader.name} {place}: {offset} after {expected - 1}")

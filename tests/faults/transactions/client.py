@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterable
 from contextlib import suppress
-from itertools import dropwhile
 from pathlib import Path
 from typing import Final
 
 from tests.faults.checker import Problem
 from tests.faults.transactions.clients import HUNG, client_process
-from tests.faults.transactions.history import Begun, Ended, Event, Operation, load
+from tests.faults.transactions.commits import Commits
 from tests.faults.transactions.told import Histories
 
 END_SECONDS: Final = 180.0
@@ -54,6 +52,7 @@ class Client:
             )
         self._histories.files.append(said)
         self._last = said
+        self._commits = Commits(said, [f"{self.name}-{number}" for number in range(self._workers)])
 
     @property
     def _errors(self) -> Path:
@@ -104,7 +103,7 @@ class Client:
     def wait_until_all_have_committed(self) -> None:
         """In this life. Raises AssertionError: a worker does not go on."""
         deadline = time.monotonic() + COMMIT_SECONDS
-        while left := self._workers_without_commit(load(self._last)):
+        while left := self._commits.left():
             self.revive()
             assert not self._has_ended, f"{self.name} has ended: {self._tail()}"
             assert time.monotonic() < deadline, f"no commits of {sorted(left)}: {self._tail()}"
@@ -113,19 +112,7 @@ class Client:
     def has_drained(self) -> bool:
         """Each worker has committed what it began after it knew that it is to drain."""
         self.revive()
-        lines = dropwhile(lambda one: one != Event("draining", getattr(one, "at", 0)), load(self._last))
-        return not self._workers_without_commit(lines)
-
-    def _workers_without_commit(self, operations: Iterable[Operation]) -> set[str]:
-        """Of a transaction that begins among these operations."""
-        begun: set[str] = set()
-        left = {f"{self.name}-{number}" for number in range(self._workers)}
-        for one in operations:
-            if isinstance(one, Begun):
-                begun.add(one.transaction)
-            elif isinstance(one, Ended) and one.commit and one.outcome == "ok" and one.transaction in begun:
-                left.discard(one.transaction.split("/")[0])
-        return left
+        return not self._commits.left_since_drain()
 
     @property
     def _has_ended(self) -> bool:

@@ -91,8 +91,8 @@ def _enter(
 
 
 def _leave(node: str, path: list[str], on_path: set[str]) -> list[str]:
-    at = path.index(node)
-    found = path[at:]
-    del path[at:]
+    found = [path.pop()]
+    while found[-1] != node:
+        found.append(path.pop())
     on_path.difference_update(found)
     return found

@@ -72,7 +72,7 @@ class Transaction:
         return worker, (*map(int, life.split(".")), int(number))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Sight:
     """A record that a reader saw: in which transaction, if it was a member of a group."""
 
@@ -110,13 +110,16 @@ class Facts:
         """By value."""
         self.committed: set[str] = set()
         """Transactions that are: by their outcome, or, of those that may be either, by what was shown."""
+        self._visible: dict[tuple[Place, bool], list[int]] = {}
 
     def visible(self, place: Place, *, committed: bool) -> list[int]:
-        """The offsets that a reader of this partition is to see, lowest first."""
-        stored = self.stored.get(place)
-        if stored is None:
-            return []
-        return [offset for offset, _, _, end in stored.records if not committed or end == "commit"]
+        """The offsets that a reader of this partition is to see, lowest first; once all is collected."""
+        found = self._visible.get((place, committed))
+        if found is None:
+            records = self.stored[place].records if place in self.stored else []
+            found = [offset for offset, _, _, end in records if not committed or end == "commit"]
+            self._visible[place, committed] = found
+        return found
 
 
 def collect(history: Iterable[Operation]) -> Facts:

@@ -206,10 +206,16 @@ def save(operations: Iterable[Operation], path: Path) -> None:
 
 def load(path: Path) -> Iterator[Operation]:
     """The operations of a file. A last line that was cut off by a kill is of something not begun."""
-    for line in path.read_text().splitlines(keepends=True):
-        if line.endswith("\n"):
-            fields = json.loads(line)
-            yield KINDS[fields.pop("kind")](**{name: _tuples(value) for name, value in fields.items()})
+    with path.open() as file:
+        for line in file:
+            if line.endswith("\n"):
+                yield parsed(line)
+
+
+def parsed(line: str) -> Operation:
+    """The operation of a line."""
+    fields = json.loads(line)
+    return KINDS[fields.pop("kind")](**{name: _tuples(value) for name, value in fields.items()})
 
 
 def _tuples(value: Any) -> Any:

@@ -200,7 +200,8 @@ public final class Transactions {
 
         private List<Sent> newRecords(String transaction) {
             List<Sent> records = new ArrayList<>();
-            int count = draining ? 0 : random.nextInt(MOST_WRITES + 1);
+            int few = Math.min(random.nextInt(1, MOST_WRITES + 1), random.nextInt(1, MOST_WRITES + 1));
+            int count = draining ? 0 : Math.min(few, random.nextInt(MOST_WRITES + 1));
             for (int n = 0; n < count; n++) {
                 records.add(new Sent(INPUTS, random.nextInt(PARTITIONS), transaction + "/" + n));
             }

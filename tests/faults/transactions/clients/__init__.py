@@ -1,8 +1,9 @@
 """Transactional programs on three clients, each a process with several workers.
 
 Arguments: BOOTSTRAP NAME LIFE WORKERS SEED. Each worker has a transactional id of its own, `NAME-number`, and
-is a member of one of two groups. It writes records to `inputs`, copies what its group reads there to the same
-partition of `copies-GROUP`, and sends the group's offsets along; then it commits, or now and then aborts.
+is a member of one of two groups. It writes a few records to `inputs` (seldom many: what ends in few
+partitions takes the servers less), copies what its group reads there to the same partition of
+`copies-GROUP`, and sends the group's offsets along; then it commits, or now and then aborts.
 What it does goes to standard output, in the lines of `tests.faults.transactions.history`.
 
 Standard input: a line "drain" says that nothing new is to be written to `inputs`; its end, that the process

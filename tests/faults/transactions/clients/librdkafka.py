@@ -135,7 +135,9 @@ class Life:
             self._rewind(polled, readers)
 
     def _new_records(self, name: str) -> list[tuple[str, int, str]]:
-        count = 0 if draining.is_set() else self._random.randint(0, MOST_WRITES)
+        draw = self._random.randint
+        few = min(draw(0, MOST_WRITES), draw(1, MOST_WRITES), draw(1, MOST_WRITES))
+        count = 0 if draining.is_set() else few
         return [(INPUTS, self._random.randrange(PARTITIONS), f"{name}/{n}") for n in range(count)]
 
     def _copies(self, name: str, polled: list[tuple[str, int, int, str]]) -> list[tuple[str, int, str]]:

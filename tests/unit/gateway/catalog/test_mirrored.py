@@ -153,6 +153,33 @@ def test_a_lease_ends_when_it_is_not_kept_alive(run: Callable[[Case], None]) -> 
     run(case)
 
 
+def test_a_lease_that_is_kept_alive_while_another_one_ends_goes_on() -> None:
+    """Both were due, and the end of the first one takes a while: whoever was told that the second one goes on
+    has it.
+    """
+    clock = MockClock()
+
+    async def main() -> None:
+        catalog = MemoryCatalog()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(catalog.run)
+            ending, kept = await catalog.grant_lease(6.0), await catalog.grant_lease(6.0)
+            await catalog.transact([], {"ending": b""}, lease=ending)
+            await catalog.transact([], {"kept": b""}, lease=kept)
+            with catalog.held():
+                clock.jump(6)
+                await wait_all_tasks_blocked()
+                await catalog.keep_alive(kept)
+            await wait_all_tasks_blocked()
+            assert [entry.key for entry in catalog.range("")] == ["kept"]
+            clock.jump(6)
+            await wait_all_tasks_blocked()
+            assert catalog.range("") == [], "from then on it lasts as long as ever"
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=clock)
+
+
 def test_cancelled_before_it_began_it_never_happens(run: Callable[[Case], None]) -> None:
     async def case(catalog: Catalog) -> None:
         async with trio.open_nursery() as nursery:

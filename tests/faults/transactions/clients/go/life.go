@@ -97,7 +97,8 @@ func (l *life) newRecords(name string) []*kgo.Record {
 	if draining.Load() {
 		return records
 	}
-	for number := range l.random.Intn(mostWrites + 1) {
+	few := min(1+l.random.Intn(mostWrites), 1+l.random.Intn(mostWrites))
+	for number := range min(few, l.random.Intn(mostWrites+1)) {
 		value := fmt.Sprintf("%s/%d", name, number)
 		records = append(records, record(inputs, int32(l.random.Intn(partitions)), value))
 	}
