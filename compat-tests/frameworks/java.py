@@ -18,10 +18,17 @@ STOPPED = 128 + 15
 
 
 class JavaProcess:
-    """Each life writes to a log of its own in `directory`."""
+    """Each life writes to a log of its own in `directory`; `home` has the jars, and the classes of ours."""
 
-    def __init__(self, name: str, main_class: str, arguments: Sequence[str], directory: Path) -> None:
-        home = os.environ["COMPAT_HOME"]
+    def __init__(
+        self,
+        name: str,
+        main_class: str,
+        arguments: Sequence[str],
+        directory: Path,
+        home: Path | None = None,
+    ) -> None:
+        home = home or Path(os.environ["COMPAT_HOME"])
         options = [
             f"-Xmx{HEAP}",
             "-XX:TieredStopAtLevel=1",
@@ -44,6 +51,11 @@ class JavaProcess:
     @property
     def runs(self) -> bool:
         return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, f"{self.name} was not started"
+        return self._process.pid
 
     def start(self) -> None:
         assert not self.runs, f"{self.name} runs"
