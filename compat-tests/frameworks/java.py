@@ -71,11 +71,15 @@ class JavaProcess:
         self._process.kill()
         self._process.wait()
 
+    def wait(self, seconds: float) -> int:
+        """What it ends with, by itself. Raises subprocess.TimeoutExpired."""
+        assert self._process is not None
+        return self._process.wait(seconds)
+
     def run(self) -> None:
         """From its start to its end, which must be a good one."""
         self.start()
-        assert self._process is not None
-        status = self._process.wait(SECONDS)
+        status = self.wait(SECONDS)
         assert status == 0, f"{self.name} ended with {status}"
 
     def stop(self) -> None:

@@ -14,7 +14,7 @@ import shutil
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -70,11 +70,11 @@ SESSION_MS: Final = 6000
 STOPPED_SECONDS: Final = (0.5, 2.0, max(LEASE_SECONDS, SESSION_MS / 1000) + 1.0)
 """One of them is longer than a lease and a session."""
 
-AWAITED: Final = 0.7
+AWAITED: Final = 0.6
 """How often results are awaited before the next kill."""
 
-AWAITED_RESULTS: Final = 50
-PAUSE_SECONDS: Final = (0.1, 2.0)
+AWAITED_RESULTS: Final = 20
+PAUSE_SECONDS: Final = (0.1, 1.0)
 LINES_AT_A_TIME: Final = 2
 WRITE_PAUSE_SECONDS: Final = 0.25
 GO_ON_SECONDS: Final = 240.0
@@ -139,13 +139,22 @@ class CommittedCounts:
 class Round:
     """One cluster and so many SIGKILLs; what is stopped or told to end comes besides."""
 
-    def __init__(self, directory: Path, seed: int, count: int, *, guarantee: str = EXACTLY_ONCE) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        seed: int,
+        count: int,
+        *,
+        guarantee: str = EXACTLY_ONCE,
+        victims: Mapping[str, int] = VICTIMS,
+    ) -> None:
         self.history = History()
         self.killed: Counter[str] = Counter()
         self.acked = 0
         self.said = ""
         self._problems: list[Problem] = []
         self._count, self._seed, self._guarantee = count, seed, guarantee
+        self._victims = victims
         self._random = random.Random(seed)
         self._cluster = Supervised(directory / "cluster", GATEWAYS, STORES)
         self._directory = directory / "streams"
@@ -215,7 +224,7 @@ class Round:
 
     def _fault(self, application: Application, instances: list[JavaProcess], counts: CommittedCounts) -> None:
         choice, cluster = self._random, self._cluster
-        (kind,) = choice.choices(list(VICTIMS), list(VICTIMS.values()))
+        (kind,) = choice.choices(list(self._victims), list(self._victims.values()))
         pick, awaited = choice.randrange(6), choice.random() < AWAITED
         stopped, pause = choice.choice(STOPPED_SECONDS), choice.uniform(*PAUSE_SECONDS)
         if awaited:

@@ -125,8 +125,13 @@ def test_nobody_can_begin_one(server: Standalone, version: int, error: int) -> N
 
 def transactional_batch(version: int, name: str, topic: str, producer_id: int, epoch: int) -> ProduceRequest:
     """A Produce of the first batch of this producer."""
-    fields = {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": 0}
-    records = batch([Record(b"unknown")], attributes=TRANSACTIONAL, **fields)
+    records = batch(
+        [Record(b"first")],
+        attributes=TRANSACTIONAL,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=0,
+    )
     of = ProduceRequest.TopicProduceData
     data = of(name=topic, partition_data=[of.PartitionProduceData(index=0, records=records)])
     return ProduceRequest(
