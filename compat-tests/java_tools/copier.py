@@ -1,4 +1,4 @@
-"""Kafka's TransactionalMessageCopier, killed as in Kafka's system tests: each record is copied once, in order."""
+"""Kafka's TransactionalMessageCopier, killed as in Kafka's own system tests: each record once, in order."""
 
 from __future__ import annotations
 
