@@ -15,6 +15,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -191,7 +192,7 @@ class Round:
             disturbed.instance(static, f"consumer.group.instance.id={static}"),
             disturbed.instance(dynamic),
         ]
-        look = lambda: self._start_again(instances)  # noqa: E731
+        look = partial(self._start_again, instances)
         for instance in instances:
             instance.start()
         with meanwhile(lambda: lines.write(LINES_AT_A_TIME), WRITE_PAUSE_SECONDS):
@@ -228,7 +229,7 @@ class Round:
         pick, awaited = choice.randrange(6), choice.random() < AWAITED
         stopped, pause = choice.choice(STOPPED_SECONDS), choice.uniform(*PAUSE_SECONDS)
         if awaited:
-            counts.await_more(AWAITED_RESULTS, lambda: self._start_again(instances))
+            counts.await_more(AWAITED_RESULTS, partial(self._start_again, instances))
         time.sleep(pause)
         self._start_again(instances)
         who, how = kind.split()
@@ -269,7 +270,7 @@ class Round:
         counts = CommittedCounts(stage.bootstrap, quiet.topic("counts"))
         instance = quiet.instance("only")
         instance.start()
-        counts.await_all(lines.words.total(), lambda: self._start_again([instance]))
+        counts.await_all(lines.words.total(), partial(self._start_again, [instance]))
         instance.stop()
         counts.close()
         problems: list[Problem] = []
