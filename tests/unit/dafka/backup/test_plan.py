@@ -76,7 +76,7 @@ def test_groups_keep_their_offsets() -> None:
 def test_transactional_ids_keep_their_epochs() -> None:
     (planned,) = plan(manifest(partition(*CHAIN, topic="__transaction_state")), 99, accept_loss=False)
     assert (planned.lost, planned.lacks_end) == (0, False)
-    (planned,) = plan(manifest(partition(*CHAIN)), 350, accept_loss=False)
+    (planned,) = plan(manifest(partition(*CHAIN)), 99, accept_loss=False)
     assert planned.lacks_end
 
 
