@@ -311,7 +311,9 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
             self._give_up_if_new(one)
             return Entered(outcome)
         try:
-            pending = self.journal.enter(one.partition.index, one.transactional_id, outcome.metadata, one)
+            pending = self.journal.enter(
+                one.partition.index, one.transactional_id, outcome.metadata, one, one.client
+            )
         except KafkaError:
             one.machine.failed()
             self._give_up_if_new(one)
