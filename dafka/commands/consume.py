@@ -17,8 +17,8 @@ HELP = """Write records as lines to standard output.
 With --bootstrap, those of a topic of a Kafka, this one or any other: from the beginning to the end, or with
 --follow until Ctrl-C; also those of transactions that are open or were aborted, unless --isolation-level is
 read_committed. Without --bootstrap, the native Dafka records of the subject TOPIC until Ctrl-C: those of one
-producer come in its order, each once. (Of Kafka topics that shows what a gateway publishes while it listens, as whole record batches and
-before they count; stores tell it nothing of those.)
+producer come in its order, each once. (Of Kafka topics that shows what a gateway publishes while it listens,
+as whole record batches and before they count; stores tell it nothing of those.)
 
 \b
 Of a Kafka topic:

@@ -67,7 +67,7 @@ class LostStores:
                     f"{one['open']}. Their coordinators end them, and what none of these knows is aborted "
                     "once the partition takes markers, as long as this gateway runs. What is there still 15 "
                     "minutes after that end with "
-                    "kafka-transactions.sh abort --topic TOPIC --partition PARTITION --start-offset OFFSET"
+                    "'dafka transactions abort TOPIC --partition N --start-offset OFFSET'"
                 )
         yield (
             "Next: new segments count on the lost stores as long as nobody has taken their places, and "
