@@ -237,13 +237,14 @@ func copyInTransactions(s *server, from, to, group string, count int) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("%d of %d records came", done, count)
 		}
-		before := s.committedSum(group, from)
 		if err := session.Begin(); err != nil {
 			return err
 		}
 		if err := write(session.Client(), to, seen(found)); err != nil {
 			return err
 		}
+		// The transaction before has its marker: else this one could not have begun.
+		before := s.committedSum(group, from)
 		committed, err := session.End(ctx, kgo.TransactionEndTry(n%2 == 1))
 		if err != nil {
 			return err
