@@ -2,6 +2,10 @@
 
 All of a backup needs none: nobody can have committed what was not there. A restore to an earlier time, or
 one that accepts a loss, cuts logs, and commits are kept.
+
+What is committed in a transaction counts when its marker comes, by its own place in the log, as for the
+gateway that loads it (`gateway.journal.replay`). One that is still open at the end may be carried out after
+the restore: what it would set beyond an end is committed anew as it was before it, which has the last word.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from gateway.groups.records import (
 )
 from gateway.journal.fields import MalformedRecord, UnknownRecord
 from wireproto.records.builder import build_batch
+from wireproto.records.control import read_marker
 from wireproto.records.errors import InvalidBatch
 from wireproto.records.header import Buffer, read_header
 from wireproto.records.keyed import keyed_records
@@ -31,51 +36,82 @@ Commit = tuple[str, str, int]
 """Group, topic, partition."""
 
 
+_Placed = tuple[int, CommittedOffset | None]
+"""A record's offset, and what it says; None is a tombstone."""
+
+
 class Commits:
     """What a partition of `__consumer_offsets` says in the end."""
 
     def __init__(self) -> None:
-        self._last: dict[Commit, CommittedOffset] = {}
+        self._last: dict[Commit, _Placed] = {}
+        self._pending: dict[int, dict[Commit, _Placed]] = {}
+        """Of open transactions, by their producers' ids."""
 
     def feed(self, batches: Iterable[Buffer]) -> None:
         """The next batches of it. What cannot be read is passed over, as the gateway does that loads it."""
         for batch in batches:
             try:
-                if read_header(batch).is_control:
-                    continue
-                records = keyed_records(batch)
+                self._feed(batch)
             except InvalidBatch:
                 continue
-            for _, key, value in records:
-                try:
-                    record = decode_record(key, value)
-                except (MalformedRecord, UnknownRecord):
-                    continue
-                if isinstance(record, OffsetRecord):
-                    self._take(record)
 
-    def _take(self, record: OffsetRecord) -> None:
-        commit = record.group_id, record.topic, record.partition
-        if record.value is None:
-            self._last.pop(commit, None)
-        else:
-            self._last[commit] = record.value
+    def _feed(self, batch: Buffer) -> None:
+        """Raises InvalidBatch."""
+        header = read_header(batch)
+        if header.is_control:
+            self._end(header.producer_id, is_commit=read_marker(bytes(batch)).is_commit)
+            return
+        found = self._last
+        if header.is_transactional:
+            found = self._pending.setdefault(header.producer_id, {})
+        for offset, key, value in keyed_records(batch):
+            try:
+                record = decode_record(key, value)
+            except (MalformedRecord, UnknownRecord):
+                continue
+            if isinstance(record, OffsetRecord):
+                commit = record.group_id, record.topic, record.partition
+                found[commit] = offset, record.value
+                if record.value is None:
+                    for pending in self._pending.values():
+                        pending.pop(commit, None)
 
-    def beyond(self, ends: Mapping[tuple[str, int], int]) -> dict[Commit, CommittedOffset]:
-        """The commits above the end of their partition, each set to it; none of other partitions."""
-        return {
-            commit: value._replace(offset=end, leader_epoch=-1)
-            for commit, value in self._last.items()
-            if (end := ends.get(commit[1:], value.offset)) < value.offset
-        }
+    def _end(self, producer_id: int, *, is_commit: bool) -> None:
+        for commit, placed in self._pending.pop(producer_id, {}).items():
+            if is_commit and placed[0] > self._last.get(commit, (-1, None))[0]:
+                self._last[commit] = placed
+
+    def beyond(self, ends: Mapping[tuple[str, int], int]) -> dict[Commit, CommittedOffset | None]:
+        """What is to be committed instead of what lies above the end of its partition; None: nothing."""
+        found: dict[Commit, CommittedOffset | None] = {}
+        for commit, (_, value) in self._last.items():
+            if value is not None and _end_of(ends, commit, value) < value.offset:
+                found[commit] = _cut(ends, commit, value)
+        for pending in self._pending.values():
+            for commit, (place, value) in pending.items():
+                last_place, last = self._last.get(commit, (-1, None))
+                if value is not None and last_place < place and _end_of(ends, commit, value) < value.offset:
+                    found[commit] = None if last is None else _cut(ends, commit, last)
+        return found
+
+
+def _end_of(ends: Mapping[tuple[str, int], int], commit: Commit, value: CommittedOffset) -> int:
+    return ends.get(commit[1:], value.offset)
+
+
+def _cut(ends: Mapping[tuple[str, int], int], commit: Commit, value: CommittedOffset) -> CommittedOffset:
+    end = _end_of(ends, commit, value)
+    return value._replace(offset=end, leader_epoch=-1) if end < value.offset else value
 
 
 def batches_of(
-    commits: Mapping[Commit, CommittedOffset], base_offset: int, leader_epoch: int, now_ms: int
+    commits: Mapping[Commit, CommittedOffset | None], base_offset: int, leader_epoch: int, now_ms: int
 ) -> list[bytes]:
     """These commits as batches of a log that goes on at `base_offset`."""
     records = [
-        (offset_key(*commit), offset_value(value), (), now_ms) for commit, value in sorted(commits.items())
+        (offset_key(*commit), None if value is None else offset_value(value), (), now_ms)
+        for commit, value in sorted(commits.items())
     ]
     return [
         build_batch(

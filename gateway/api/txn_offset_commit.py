@@ -29,6 +29,7 @@ from gateway.common.handlers import Request, Response, api
 from gateway.groups.offsets import TopicPartition, is_metadata_too_large
 from gateway.groups.records import NO_EPOCH, NO_TIME, CommittedOffset
 from gateway.journal.lane import TransactionOf
+from gateway.produce.verification import ASKED_AT_MOST
 from gateway.transactions.verifier import Producing
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -113,14 +114,19 @@ class _Commit:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         await self._request.work.before(HASHED_CHARACTER * (len(body.group_id) + len(body.transactional_id)))
         partition = self._broker.groups.partition_of(body.group_id)
-        producers = partition.producers
-        guard = producers.guards.take(body.producer_id)
-        try:
-            if not producers.is_open(body.producer_id, body.producer_epoch):
-                await self._verify((partition.topic.name, partition.index))
-            await self._write(guard)
-        finally:
-            producers.guards.give_back(body.producer_id, guard)
+        producers, producer = partition.producers, (body.producer_id, body.producer_epoch)
+        for _ in range(ASKED_AT_MOST):
+            guard = producers.guards.take(body.producer_id)
+            try:
+                if not producers.is_open(*producer):
+                    await self._verify((partition.topic.name, partition.index))
+                # Who adds has waited for the last transaction's end, whose marker makes the guard void.
+                if producers.may_begin(*producer, guard):
+                    await self._write(guard)
+                    return
+            finally:
+                producers.guards.give_back(body.producer_id, guard)
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "its producer's state changed meanwhile")
 
     async def _write(self, guard: Guard) -> None:
         """As `write`, of a transaction that is open."""

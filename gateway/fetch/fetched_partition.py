@@ -9,6 +9,7 @@ from typing import Any
 from gateway.fetch.session import SessionPartition
 from gateway.log.partition import Partition
 from gateway.log.transactions.aborted_reading import Aborted
+from gateway.log.transactions.open_transactions import UNDECIDED
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.fetch import FetchPartition, FetchPartitionResult
 
@@ -59,8 +60,12 @@ class FetchedPartition:
     def result(self, *, committed: bool) -> FetchPartitionResult:
         """What the client is told."""
         partition = self.partition
+        if partition is not None and committed and partition.last_stable_offset == UNDECIDED:
+            self.error = self.error or ErrorCode.NOT_LEADER_OR_FOLLOWER  # since the records were read
         if partition is None or self.error is not ErrorCode.NONE:
-            return FetchPartitionResult(self.ask.index, self.error, aborted=() if partition is None else None)
+            # As Kafka: nothing of what is not there, and none beside what is found inside of a log.
+            is_nowhere = partition is None and self.error is not ErrorCode.INCONSISTENT_TOPIC_ID
+            return FetchPartitionResult(self.ask.index, self.error, aborted=() if is_nowhere else None)
         records = self.records
         if records:
             partition.topic.fetched_bytes += bytes_of(records)

@@ -268,8 +268,11 @@ class GroupCommit:
         lane = place.lane
         while writes := lane.take():
             refused: dict[Write, KafkaError] = {}
-            appends = [self._append(place.partition, run, refused) for run in runs(writes)]
-            waiting = [append for append in appends if append is not None and not append.done]
+            waiting = []
+            for run in runs(writes) if len(writes) > 1 else (writes,):
+                append = self._append(place.partition, run, refused)
+                if append is not None and not append.done:
+                    waiting.append(append)
             if waiting:
                 completion = Completion(self._cluster.completions, math.inf)
                 for append in waiting:

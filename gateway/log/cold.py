@@ -22,6 +22,7 @@ from gateway.log.read_ahead import Range, ReadAhead
 from gateway.log.segment import Segment
 from gateway.log.tail_cache import Batch
 from gateway.log.transactions.aborted_reading import Aborted
+from gateway.log.transactions.open_transactions import UNDECIDED
 from mesh.reader import NotServed
 from wireproto.dafka.additions import LOOKUP_MAX_TIMESTAMP, LOOKUP_OFFSET, LOOKUP_TIMESTAMP, AddressStatus
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -78,12 +79,15 @@ class ColdReader:
         self, partition: "Partition", offset: int, max_bytes: int
     ) -> tuple[Sequence[Batch], Aborted]:
         """As `read`, of what lies below the last stable offset, with the aborted transactions that it is part
-        of: both from one chain. Nothing if `offset` lies above it. Raises KafkaError.
+        of: both from one chain. Nothing if `offset` lies above it. Raises KafkaError: NOT_LEADER_OR_FOLLOWER
+        while that is not known.
         """
         while True:
             # As it is now: a log start that moves into an open transaction takes it along, and what is being
             # read may be of that.
             stable = partition.last_stable_offset
+            if stable == UNDECIDED:
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is led elsewhere, or anew")
             if offset >= stable:
                 return (), []
             segment = self._segment_at(partition, offset)

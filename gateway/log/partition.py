@@ -54,6 +54,7 @@ from gateway.log.placement import Placement
 from gateway.log.segment import Segment
 from gateway.log.tail_cache import Batch, HotBatches
 from gateway.log.transactions.aborted_reading import Aborted
+from gateway.log.transactions.open_transactions import UNDECIDED
 from mesh.protocol.writer import State, Writer
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.batch import BatchHeader, assign_offsets, read_header, set_log_append_time
@@ -77,10 +78,6 @@ LED_ANEW: Final = "this gateway leads it anew"
 
 UNSHARED: Final = 1 << 31
 """Above every leader epoch: no other gateway tells clients of the partition."""
-
-UNDECIDED: Final = -1
-"""The last stable offset before the producers were read: nobody knows yet what is open (Kafka's
-`INVALID_LAST_STABLE_OFFSET`)."""
 
 NO_EPOCH: Final = -1
 """A client's leader epoch that is not given; anything else below 0 is an old one, as in Kafka."""

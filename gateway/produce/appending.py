@@ -152,8 +152,8 @@ class Appending:
         self._unnamed: _Unnamed | None = None
         self._names_left = MAX_NAMED_RECORDS
         """Records that the answer may still name."""
-        body: ProduceRequest = request.body
-        self._verification = Verification(body.transactional_id, request.header.api_version, request.client)
+        self._verification: Verification | None = None
+        """Of a request with a transactional id."""
         self.failed = False
         self.topics: list[tuple[ProduceTopic, list[tuple[int, Append | RefusedBatch]]]] = []
 
@@ -163,26 +163,30 @@ class Appending:
         if body.transactional_id is None:
             await self._append_all()
             return
+        verification = self._verification = self._verification_of(body)
         try:
-            await self._verify()
+            await self._verify(verification)
             await self._append_all()
         finally:
-            self._verification.close()
+            verification.close()
 
-    async def _verify(self) -> None:
+    def _verification_of(self, body: ProduceRequest) -> Verification:
+        return Verification(body.transactional_id, self._request.header.api_version, self._request.client)
+
+    async def _verify(self, verification: Verification) -> None:
         """Ask whether the batches are part of an open transaction, as far as that is not known."""
         body: ProduceRequest = self._request.body
         for wanted in body.topics:
             topic = self._topic(wanted)
             for data in wanted.partitions:
                 if topic is not None and data.records and 0 <= data.index < len(topic.partitions):
-                    self._verification.take(topic.partitions[data.index], data.records)
-        if self._verification.is_needed:
+                    verification.take(topic.partitions[data.index], data.records)
+        if verification.is_needed:
             assert body.transactional_id is not None
             self._request.work.owes(
-                self._verifier.cost(body.transactional_id, body.elements, adds=self._verification.adds)
+                self._verifier.cost(body.transactional_id, body.elements, adds=verification.adds)
             )
-            await self._request.wait(partial(self._verification.ask, self._verifier))
+            await self._request.wait(partial(verification.ask, self._verifier))
 
     async def _append_all(self) -> None:
         body: ProduceRequest = self._request.body
@@ -383,8 +387,9 @@ class Appending:
 
     def _verify_one(self, partition: Partition, header: BatchHeader) -> None:
         """Raises RefusedBatch; it says nothing of where the log begins, as Kafka then does not."""
+        verification = self._verification or self._verification_of(self._request.body)
         try:
-            self._verification.check(partition, header)
+            verification.check(partition, header)
         except KafkaError as error:
             raise RefusedBatch(error.code, error.message) from None
 

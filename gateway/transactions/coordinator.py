@@ -13,6 +13,8 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
@@ -25,6 +27,7 @@ from gateway.common.printable import printable
 from gateway.common.waiting import Waiter
 from gateway.common.work import Work
 from gateway.journal.coordinator import PartitionedCoordinator
+from gateway.transactions.forgetting import IDLE_MS, Forgetting
 from gateway.transactions.initialising import InitProducerId, refusal
 from gateway.transactions.internal_topic import TRANSACTIONS
 from gateway.transactions.journal import TransactionJournal
@@ -83,6 +86,7 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         self.journal = TransactionJournal(cluster, self._lost)
         self.markers = Markers(target, target.exists)
         self.sweep = Sweep(self)
+        self._forgetting = Forgetting(self.loaded, partial(self._forget_one, expiration_ms=IDLE_MS))
         self.timed_out = 0
         """Transactions that were aborted because they were open for too long, in this life."""
         self._epochs: dict[int, int] = {}
@@ -151,6 +155,10 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
             return Answer(error)
         if self._cluster.topics.get(TRANSACTIONS.name) is None:
             await self.find(transactional_id)
+        if transactional_id not in self.transactions:
+            has_room = partial(self.room.has_room, transactional_id, client)
+            if not has_room():
+                await self._forgetting.make_room(client, self._now_ms(), has_room)
         new_producer_id: int | None = None
         while True:
             one = self._one(transactional_id, client)
@@ -353,16 +361,26 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
             printable(one.transactional_id),
         )
 
-    def expire(self, one: Transaction, expiration_ms: int) -> None:
+    async def _forget_one(self, one: Transaction, expiration_ms: int) -> None:
+        """As `expire`; it is forgotten on return, if it can be."""
+        entered = self.expire(one, expiration_ms)
+        if entered is not None:
+            with suppress(KafkaError):
+                await self.answer(entered)
+
+    def expire(self, one: Transaction, expiration_ms: int) -> Entered | None:
         """Forget an id that nobody has used for so long. What cannot be written now can be the next time."""
+        if self.transactions.get(one.transactional_id) is not one:
+            return None
         outcome = one.machine.expire(self._now_ms(), expiration_ms)
         if isinstance(outcome, Write):
             try:
-                self._enter(one, outcome)
+                return self._enter(one, outcome)
             except KafkaError as error:
                 self._limit.warning(
                     "transactional id %s cannot be forgotten now: %s", printable(one.transactional_id), error
                 )
+        return None
 
     # what ids need (Home) ----------------------------------------------------------------------------------
 

@@ -54,6 +54,10 @@ class Room:
         """Requests that found no room."""
         self._limit = LogLimit(logger)
 
+    def has_room(self, transactional_id: str, client: str) -> bool:
+        """Whether this client may have a new id of this name."""
+        return self.held.has_room(client, size_of(transactional_id, None))
+
     def check(self, transactional_id: str, client: str, growth: int) -> None:
         """Whether an id of this client may hold so much more. Raises KafkaError: COORDINATOR_NOT_AVAILABLE,
         which clients try again.

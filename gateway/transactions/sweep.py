@@ -37,7 +37,7 @@ class Ids(Protocol):
     async def time_out(self, one: Transaction) -> None:
         """Abort its transaction, if that has been open for too long."""
 
-    def expire(self, one: Transaction, expiration_ms: int) -> None:
+    def expire(self, one: Transaction, expiration_ms: int) -> object:
         """Forget it, if nobody has used it for so long."""
 
 

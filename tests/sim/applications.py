@@ -31,6 +31,7 @@ from gateway.transactions.replay import Replay
 from tests.sim.loop import BrokenPromise
 from tests.sim.plan import INPUTS
 from tests.sim.transactions import State
+from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.control import read_marker
 from wireproto.records.header import BatchHeader
 
@@ -247,6 +248,8 @@ class Applications:
                     for one in known.loaded()
                     if one.partition.index == partition.index
                 }
+                if not known.has_loaded(partition.index):
+                    raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "its leader has changed")
                 if logged != served:
                     raise BrokenPromise(f"{partition} has {logged}, and its coordinator {served}")
         for program in self.programs:

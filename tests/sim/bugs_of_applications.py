@@ -14,7 +14,6 @@ from gateway.groups.offsets import OffsetTable
 from gateway.groups.pending_offsets import PendingOffsets
 from gateway.groups.replay import Replay
 from gateway.groups.transactional import TransactionalOffsets
-from gateway.log.idempotence.guards import Guards
 from gateway.produce.verification import Verification
 from gateway.transactions import ending, initialising, machine
 from gateway.transactions.coordinator import Entered, TransactionCoordinator
@@ -100,10 +99,6 @@ def _any_marker_ends_offsets() -> AbstractContextManager[object]:
         return pending
 
     return patch.object(TransactionalOffsets, "begin_end", eager)
-
-
-def _guard_ignored() -> AbstractContextManager[object]:
-    return patch.object(Guards, "holds", lambda *_: True)
 
 
 @contextmanager
@@ -192,7 +187,6 @@ APPLICATION_BUGS: dict[str, Plant] = {
     "pending offsets are stable": _pending_offsets_are_stable,
     "pending offset lost at a reload": _pending_offset_lost_at_a_reload,
     "any marker ends offsets": _any_marker_ends_offsets,
-    "verification guard ignored": _guard_ignored,
     "verification not asked": _verification_not_asked,
     "answered before it is durable": _answered_before_it_is_durable,
     "markers forgotten on load": _markers_forgotten_on_load,
@@ -206,7 +200,6 @@ WITH_CRASHES = frozenset(
         "epoch not bumped at a time-out",
         "pending offset lost at a reload",
         "any marker ends offsets",
-        "verification guard ignored",
         "markers before the decision is durable",
     }
 )

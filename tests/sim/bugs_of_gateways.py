@@ -104,7 +104,7 @@ class _DrawsNothing:
         self.next = max(counter.highest, 0)
 
     @asynccontextmanager
-    async def using(self, *_: object) -> AsyncIterator[None]:
+    async def using(self, *_: object, **__: object) -> AsyncIterator[None]:
         yield
 
 

@@ -20,7 +20,6 @@ BLOCK = 10
 
 FIRST = {
     "any marker ends offsets": 27,
-    "verification guard ignored": 17,
     "markers before the decision is durable": 15,
 }
 """Where the seeds begin, for bugs that show later: so the test is quick."""
@@ -39,7 +38,6 @@ KINDS = (
     "requests that came late",
     "markers that came again",
     "not verified: PRODUCER_FENCED",
-    "not verified: CONCURRENT_TRANSACTIONS",
 )
 
 

@@ -10,6 +10,11 @@ Pure. A transaction goes by its first offset, which no other one has.
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable
+from typing import Final
+
+UNDECIDED: Final = -1
+"""The last stable offset before the producers were read: nobody knows yet what is open (Kafka's
+`INVALID_LAST_STABLE_OFFSET`)."""
 
 
 class OpenTransactions:

@@ -8,7 +8,8 @@ from gateway.groups.records import (
     offset_value,
 )
 from wireproto.records.builder import build_batch
-from wireproto.records.header import read_header
+from wireproto.records.control import EndMarker, marker_batch
+from wireproto.records.header import TRANSACTIONAL_FLAG, read_header
 from wireproto.records.keyed import keyed_records
 
 
@@ -27,8 +28,9 @@ def test_only_what_is_beyond_is_changed_and_the_last_commit_counts() -> None:
     commits.feed([b"no batch", build_batch([(group_key("g"), None, (), 9), commit("i", 0, None)])])
     commits.feed([build_batch([commit("j", 7, 99), (b"?", b"?", (), 9)])])
     expected = {("g", "orders", 0): 10, ("g", "orders", 1): 20}
-    assert {name: value.offset for name, value in commits.beyond(ENDS).items()} == expected
-    assert all(value.metadata == "meta" for value in commits.beyond(ENDS).values())
+    found = commits.beyond(ENDS)
+    assert {name: value and value.offset for name, value in found.items()} == expected
+    assert all(value is not None and value.metadata == "meta" for value in found.values())
 
 
 def test_they_are_written_as_the_log_goes_on() -> None:
@@ -39,3 +41,62 @@ def test_they_are_written_as_the_log_goes_on() -> None:
     assert {header.leader_epoch for header in headers} == {7}
     found = [decode_record(key, value) for batch in made for _, key, value in keyed_records(batch)]
     assert found == [OffsetRecord(*name, value) for name, value in sorted(wanted.items())]
+
+
+def in_transaction(*offsets: tuple[str, int, int | None], pid: int = 7, base: int) -> bytes:
+    records = [commit(*one) for one in offsets]
+    return build_batch(
+        records,
+        base_offset=base,
+        producer_id=pid,
+        producer_epoch=0,
+        base_sequence=0,
+        attributes=TRANSACTIONAL_FLAG,
+    )
+
+
+def ended(*, is_commit: bool, pid: int = 7) -> bytes:
+    return marker_batch(pid, 0, EndMarker(is_commit, 1), 9)
+
+
+def beyond(*batches: bytes) -> dict[int, int | None]:
+    """What is committed anew, of group g and by partition."""
+    commits = Commits()
+    commits.feed(batches)
+    return {
+        partition: None if value is None else value.offset
+        for (_, _, partition), value in commits.beyond(ENDS).items()
+    }
+
+
+def plain(*offsets: tuple[str, int, int | None], base: int) -> bytes:
+    return build_batch([commit(*one) for one in offsets], base_offset=base)
+
+
+def test_what_was_aborted_never_counted() -> None:
+    pending = in_transaction(("g", 0, 99), base=1)
+    assert beyond(plain(("g", 0, 5), base=0), pending, ended(is_commit=False)) == {}
+    back = in_transaction(("g", 0, 3), base=1)
+    assert beyond(plain(("g", 0, 99), base=0), back, ended(is_commit=False)) == {0: 10}
+
+
+def test_what_was_committed_in_a_transaction_counts_by_its_place() -> None:
+    pending = in_transaction(("g", 0, 99), ("g", 1, 7), base=1)
+    assert beyond(plain(("g", 0, 5), base=0), pending, ended(is_commit=True)) == {0: 10}
+    later = plain(("g", 0, 6), base=5)
+    assert beyond(pending, later, ended(is_commit=True)) == {}, "the later record stays"
+
+
+def test_what_is_open_is_superseded_if_it_lies_beyond() -> None:
+    """It may be committed after the restore."""
+    pending = in_transaction(("g", 0, 99), ("g", 1, 7), base=1)
+    assert beyond(plain(("g", 0, 5), base=0), pending) == {0: 5}
+    assert beyond(plain(("g", 0, 50), base=0), pending) == {0: 10}
+    assert beyond(pending) == {0: None}, "there was none before"
+    assert beyond(pending, plain(("g", 0, 5), base=5)) == {}, "it is superseded already"
+    assert beyond(pending, plain(("g", 0, None), base=5)) == {}
+
+
+def test_a_deletion_is_written_as_one() -> None:
+    (batch,) = batches_of({("g", "orders", 0): None}, 40, 7, 99)
+    assert [(key, value) for _, key, value in keyed_records(batch)] == [(offset_key("g", "orders", 0), None)]

@@ -10,10 +10,11 @@ from trio.testing import wait_all_tasks_blocked
 
 from gateway.api.fetch import fetch
 from gateway.log import partition as partition_module
-from gateway.log.partition import UNDECIDED, Partition
+from gateway.log.partition import Partition
 from gateway.log.transactions import aborted_reading
 from gateway.log.transactions.aborted import AbortedTransaction, AbortedTransactions
 from gateway.log.transactions.aborted_cache import AbortedCache
+from gateway.log.transactions.open_transactions import UNDECIDED
 from mesh.reader import NotServed
 from tests.differential.wire import decode
 from tests.unit.gateway.fetch.consumer import CONTENT, Consumer

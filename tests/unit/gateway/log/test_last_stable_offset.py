@@ -10,8 +10,9 @@ from trio.testing import wait_all_tasks_blocked
 from gateway.catalog import keys
 from gateway.log import partition as partition_module
 from gateway.log.idempotence.state import ProducerState
-from gateway.log.partition import UNDECIDED, Partition
+from gateway.log.partition import Partition
 from gateway.log.segment import Segment
+from gateway.log.transactions.open_transactions import UNDECIDED
 from mesh.reader import NotServed
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, FakeLog, batch

@@ -14,6 +14,7 @@ from gateway.transactions import room as room_module
 from gateway.transactions import sweep
 from gateway.transactions.adding import AddPartitions
 from gateway.transactions.coordinator import UNTIL_FREE_SECONDS
+from gateway.transactions.forgetting import IDLE_MS
 from gateway.transactions.outcomes import Answer
 from tests.unit.gateway.transactions.home import LEADER_EPOCH, ORDERS, TIMEOUT_MS, Home, run
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -513,6 +514,33 @@ def test_what_ids_hold_is_bounded_and_shared(
     with caplog.at_level(logging.WARNING):
         run(main)
     assert "gets nothing more" in caplog.text
+
+
+def test_at_the_bound_ids_that_nobody_has_used_for_long_make_room_for_new_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The client's own, or nobody's, and none with a transaction: as for who has one for each checkpoint."""
+    monkeypatch.setattr(room_module, "MAX_TRANSACTIONS_BYTES", 12 * (room_module.ID_BYTES + 40))
+
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            assert (await home.init("of-b", client="b")).error is NONE
+            opened = await home.init("id-0", client="a", timeout_ms=900_000)
+            for number in range(1, 5):
+                assert (await home.init(f"id-{number}", client="a")).error is NONE
+            assert await refused(lambda: home.init("id-5", client="a")) is NOT_AVAILABLE, "none is idle"
+            await trio.sleep(IDLE_MS / 1000 - 60)
+            assert await home.add(opened.producer_id, 0, name="id-0") is NONE
+            await trio.sleep(61)
+            home.coordinator.transactions["id-4"].becomes_of("c")
+            assert (await home.init("id-5", client="a")).error is NONE
+            assert sorted(home.coordinator.transactions) == ["id-0", "id-4", "id-5", "of-b"]
+            assert home.state("id-0") == "Ongoing"
+            held = home.coordinator.room.held
+            assert held.used == held.held("a") + held.held("b") + held.held("c")
+
+    run(main)
 
 
 def test_an_id_from_the_log_is_the_client_s_whose_producer_is_accepted_and_nobody_else_s() -> None:
