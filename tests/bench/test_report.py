@@ -184,6 +184,7 @@ def test_figures_are_chosen_by_the_beginning_of_their_names() -> None:
 
 
 def test_what_takes_long_is_measured_by_name_alone() -> None:
-    growth = ["growth-partitions", "growth-connections", "growth-log", "growth-segments"]
+    growing = ("partitions", "connections", "log", "segments", "transactional-ids")
+    growth = [f"growth-{what}" for what in growing]
     assert selected(["growth"]) == growth
     assert selected([]) == [name for name in FIGURES if name not in growth]
