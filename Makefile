@@ -24,7 +24,7 @@ N          ?= 1000
 FAULT_ARGS ?= -n 2
 COMPAT_ARGS ?=
 # What QUICK=1 runs over several gateways, too.
-QUICK_CLUSTER = --gateways 3 --client kcat --client python_confluent --client franz_go
+QUICK_CLUSTER = --gateways 3 $(addprefix --client ,kcat python_confluent franz_go sarama franz_go_tests)
 GROUPS_ARGS ?=
 # Mutations: every n-th one, and those of these names.
 PART       ?= 1/1
