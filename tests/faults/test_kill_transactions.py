@@ -9,6 +9,9 @@ import pytest
 from tests.faults.kill_transactions import Round
 from tests.faults.transactions.clients import CLIENTS
 
+WORKERS = 2
+"""Of each client: one in each group."""
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -17,7 +20,7 @@ from tests.faults.transactions.clients import CLIENTS
     ids=["one client", "all clients"],
 )
 def test_some_faults(tmp_path: Path, clients: tuple[str, ...], faults: int) -> None:
-    some = Round(tmp_path, 1, faults, clients=clients)
+    some = Round(tmp_path, 1, faults, clients=clients, workers=WORKERS)
     problems = some.run()
     some.history.save(tmp_path / "history.jsonl")
     assert problems == [], f"all of it: {tmp_path / 'history.jsonl'}"
