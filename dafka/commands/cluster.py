@@ -12,12 +12,11 @@ from wireproto.kafka.api_keys import ApiKey
 METADATA_VERSION: Final = 12
 LIST_OFFSETS_VERSION: Final = 9
 FETCH_VERSION: Final = 17
+"""The newest versions that Spark's Kafka client (kafka-clients 3.9) uses."""
 
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 """Kafka's isolation levels of Fetch and ListOffsets."""
-
-"""The newest versions that Spark's Kafka client (kafka-clients 3.9) uses."""
 
 FETCH_WAIT_MS: Final = 500
 FETCH_BYTES: Final = 1024 * 1024
