@@ -24,7 +24,7 @@ N          ?= 1000
 FAULT_ARGS ?= -n 2
 COMPAT_ARGS ?=
 # What QUICK=1 runs over several gateways, too.
-QUICK_CLUSTER = --gateways 3 --client kcat --client python_confluent --client franz_go
+QUICK_CLUSTER = --gateways 3 $(addprefix --client ,kcat python_confluent franz_go sarama franz_go_tests)
 GROUPS_ARGS ?=
 # Mutations: every n-th one, and those of these names.
 PART       ?= 1/1
@@ -54,7 +54,7 @@ LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench bench-growth bench-check bench-gateways bench-pipelines sim faults alerts kills kills-gateways kills-transactions kills-cluster kills-spark abuse mutants groups compat pipelines deploy site clean
+.PHONY: help run test lint format bench bench-growth bench-check bench-gateways bench-pipelines sim faults alerts kills kills-gateways kills-transactions kills-streams kills-cluster kills-spark abuse mutants groups compat pipelines deploy site clean
 
 help:
 	@echo 'make run     serve Kafka on $(LISTEN), data in ./$(DATA)   (LISTEN=, DATA=, RUN_ARGS=)'
@@ -70,6 +70,7 @@ help:
 	@echo 'make kills   N random SIGKILLs of a mesh under load, from SEED on'
 	@echo 'make kills-gateways  the same of several gateways that one process keeps running'
 	@echo 'make kills-transactions  N random faults of gateways, stores and transactional clients, from SEED on'
+	@echo 'make kills-streams  Kafka Streams of exactly_once_v2 through N SIGKILLs (100) of it, gateways and stores, from SEED on'
 	@echo 'make kills-cluster  N random faults of three gateways over three members of etcd, on hosts of their own  (as root)'
 	@echo 'make kills-spark  Spark reads, writes and streams while gateways are killed, SECONDS (120) long; so, with its driver, in transactions'
 	@echo 'make abuse   all attacks at random beside a good client, SECONDS (3600) long   (SEED=, ABUSE_ARGS="--only poison")'
@@ -127,6 +128,10 @@ kills-gateways: $(VENV)/.test-stamp
 
 kills-transactions: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.faults.kill_transactions --count $(N) --seed $(SEED)
+
+kills-streams: N = 100
+kills-streams: $(VENV)/.test-stamp
+	$(BIN)/python compat-tests/kill_streams.py --count $(N) --seed $(SEED)
 
 kills-cluster: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.faults.kill_cluster --count $(N) --seed $(SEED)

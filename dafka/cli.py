@@ -26,6 +26,7 @@ COMMANDS: Final = (
     "topics",
     "configs",
     "groups",
+    "transactions",
     "produce",
     "consume",
     "bench",

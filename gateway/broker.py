@@ -17,6 +17,7 @@ from gateway.groups.coordinator import Coordinator
 from gateway.log.context import LogContext
 from gateway.peers.log_ends import LogEnds
 from gateway.peers.peers import Peers
+from gateway.transactions.after_loss import AfterLoss
 from gateway.transactions.coordinator import TransactionCoordinator
 from gateway.transactions.local_markers import LocalMarkers
 from gateway.transactions.marker_routes import MarkerRoutes
@@ -48,6 +49,7 @@ class Broker(Cluster):
         self.markers_here = LocalMarkers(self, self.groups)
         self.marker_routes = MarkerRoutes(self, self.markers_here, self.peers)
         self.transactions = TransactionCoordinator(self, self.marker_routes)
+        self.after_loss = AfterLoss(self.transactions, self.markers_here.write)
         self.verifier = Verifier(self.transactions, self.peers)
         if self.leading is not None:
             self.leading.on_moved(self.groups.moved)
@@ -61,6 +63,7 @@ class Broker(Cluster):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(super().run)
             nursery.start_soon(self.automatic_creation.run)
+            nursery.start_soon(self.after_loss.run)
             if self.peers is not None:
                 nursery.start_soon(self.peers.run)
                 nursery.start_soon(self.log_ends.run)

@@ -18,10 +18,17 @@ STOPPED = 128 + 15
 
 
 class JavaProcess:
-    """Each life writes to a log of its own in `directory`."""
+    """Each life writes to a log of its own in `directory`; `home` has the jars, and the classes of ours."""
 
-    def __init__(self, name: str, main_class: str, arguments: Sequence[str], directory: Path) -> None:
-        home = os.environ["COMPAT_HOME"]
+    def __init__(
+        self,
+        name: str,
+        main_class: str,
+        arguments: Sequence[str],
+        directory: Path,
+        home: Path | None = None,
+    ) -> None:
+        home = home or Path(os.environ["COMPAT_HOME"])
         options = [
             f"-Xmx{HEAP}",
             "-XX:TieredStopAtLevel=1",
@@ -45,6 +52,11 @@ class JavaProcess:
     def runs(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, f"{self.name} was not started"
+        return self._process.pid
+
     def start(self) -> None:
         assert not self.runs, f"{self.name} runs"
         self._lives += 1
@@ -59,11 +71,15 @@ class JavaProcess:
         self._process.kill()
         self._process.wait()
 
+    def wait(self, seconds: float) -> int:
+        """What it ends with, by itself. Raises subprocess.TimeoutExpired."""
+        assert self._process is not None
+        return self._process.wait(seconds)
+
     def run(self) -> None:
         """From its start to its end, which must be a good one."""
         self.start()
-        assert self._process is not None
-        status = self._process.wait(SECONDS)
+        status = self.wait(SECONDS)
         assert status == 0, f"{self.name} ended with {status}"
 
     def stop(self) -> None:

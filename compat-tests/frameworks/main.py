@@ -20,7 +20,7 @@ NOT_IN_CLIENT_STATUS = 77
 class Stage:
     """One run of a scenario: the server, an empty directory, and the framework's processes."""
 
-    def __init__(self, bootstrap: str, directory: Path) -> None:
+    def __init__(self, bootstrap: str, directory: Path, home: Path | None = None) -> None:
         self.bootstrap = bootstrap
         self.directory = directory
         self.server = Side(bootstrap)
@@ -28,6 +28,7 @@ class Stage:
         self.seconds = float(os.environ.get("COMPAT_SECONDS", "0"))
         """How long work goes on, in a scenario that lasts."""
         self._id = uuid.uuid4().hex[:8]
+        self._home = home
 
     def name(self, what: str) -> str:
         """For a topic or a group of this run alone."""
@@ -35,7 +36,7 @@ class Stage:
 
     def java(self, name: str, main_class: str, *arguments: str) -> JavaProcess:
         """Not started yet."""
-        process = JavaProcess(name, main_class, arguments, self.directory)
+        process = JavaProcess(name, main_class, arguments, self.directory, self._home)
         self.processes.append(process)
         return process
 

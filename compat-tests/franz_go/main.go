@@ -28,6 +28,11 @@ var scenarios = map[string]func(*server) error{
 	"admin-partitions": adminPartitions,
 	"delete-records":   deleteRecords,
 	"reconnect":        reconnect,
+
+	"transactions":         transactions,
+	"transactions-fencing": transactionsFencing,
+	"transactions-offsets": transactionsOffsets,
+	"transactions-timeout": transactionsTimeout,
 }
 
 func main() {

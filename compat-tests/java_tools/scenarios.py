@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from java_tools import cluster, configs, consoles, groups, load, logs, topics, transacted
+from java_tools import cluster, configs, consoles, copier, groups, load, logs, topics, transacted
 from java_tools.host import Tools
 
 SCENARIOS: Final[dict[str, Callable[[Tools], None]]] = {
@@ -34,6 +34,7 @@ SCENARIOS: Final[dict[str, Callable[[Tools], None]]] = {
     "reassign-partitions": cluster.reassign_partitions,
     "transactions": cluster.transactions,
     "transactions-under-way": transacted.transactions_under_way,
+    "message-copier": copier.message_copier,
     "acls": cluster.acls,
     "features": cluster.features,
 }

@@ -33,6 +33,16 @@ class Pipe:
 
     def create(self) -> None:
         """Both connectors; the source makes the topic, when it has a line, as its config says."""
+        self.create_source()
+        # A sink that subscribes to a topic that is not there has the server make it, by its own defaults.
+        self.append(1)
+        until(lambda: self.topic in self.server.topics(), "the source to make its topic")
+        self.cluster.create(
+            self.sink, {"connector.class": "FileStreamSink", "file": str(self.output), "topics": self.topic}
+        )
+
+    def create_source(self, **more: str) -> None:
+        """It alone. `more` are settings of it."""
         self.cluster.create(self.source, {
             "connector.class": "FileStreamSource",
             "file": str(self.input),
@@ -40,13 +50,8 @@ class Pipe:
             "topic.creation.default.partitions": "1",
             "topic.creation.default.replication.factor": "1",
             "topic.creation.default.compression.type": "lz4",
+            **more,
         })  # fmt: skip
-        # A sink that subscribes to a topic that is not there has the server make it, by its own defaults.
-        self.append(1)
-        until(lambda: self.topic in self.server.topics(), "the source to make its topic")
-        self.cluster.create(
-            self.sink, {"connector.class": "FileStreamSink", "file": str(self.output), "topics": self.topic}
-        )
 
     def append(self, count: int) -> None:
         first = len(self.lines)

@@ -14,6 +14,14 @@ from kafka_connect.workers import COMPACTED_SOON, OVER_KILLS, PATIENT, PROMPT_SI
 # Connect's defaults for the topics that it keeps its state in.
 PARTITIONS = {"config": 1, "offset": 25, "status": 5}
 SERVER_KILLS = 3
+EXACTLY_ONCE = {"exactly.once.source.support": "enabled"}
+# A transaction ends often, so that some is in the middle of one when it is killed.
+REQUIRED = {
+    "exactly.once.support": "required",
+    "transaction.boundary": "interval",
+    "transaction.boundary.interval.ms": "200",
+}
+WITH_A_REBALANCE_SECONDS = 120.0
 
 
 def file_to_file(stage: Stage) -> None:
@@ -189,6 +197,38 @@ def all_killed(stage: Stage) -> None:
     same_but_for_steps_back(pipe.written(), pipe.lines, 2, "output")
 
 
+def exactly_once(stage: Stage) -> None:
+    """Lines and the source's offset are one transaction: killed in the middle, it goes no step back."""
+    cluster = Cluster(stage, 2, **EXACTLY_ONCE, **SHORT_SESSIONS)
+    cluster.start()
+    pipe = Pipe(stage, cluster)
+    pipe.create_source(**REQUIRED)
+    pipe.append(1)
+    with pipe.appending():
+        for _ in range(SERVER_KILLS):
+            await_lines(pipe, more_than=len(lines_of(pipe)))
+            killed = cluster.worker_of(pipe.source)
+            killed.process.kill9()
+            killed.process.start()
+            await_lines(pipe, more_than=len(lines_of(pipe)))
+            stage.kill_server()
+            killed.await_ready()
+        await_lines(pipe, more_than=len(lines_of(pipe)))
+    await_lines(pipe, more_than=len(pipe.lines) - 1)
+    for worker in cluster.workers:
+        worker.process.stop()
+    same_lines(pipe.server.values(pipe.topic), pipe.lines, "topic")
+
+
+def lines_of(pipe: Pipe) -> list[str]:
+    """What is committed in the topic, which the source makes with the first line."""
+    return pipe.server.values(pipe.topic) if pipe.topic in pipe.server.topics() else []
+
+
+def await_lines(pipe: Pipe, more_than: int) -> None:
+    until(lambda: len(lines_of(pipe)) > more_than, f"more than {more_than} lines", WITH_A_REBALANCE_SECONDS)
+
+
 def started(stage: Stage, workers: int, **settings: str) -> Pipe:
     """Both connectors run, and the first line is in the topic."""
     cluster = Cluster(stage, workers, **settings)
@@ -236,6 +276,7 @@ SCENARIOS = {
     "gateway-killed": gateway_killed,
     "all-killed": all_killed,
     "mirror": mirror,
+    "exactly-once": exactly_once,
     "lasting": lasting,
 }
 

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 
+from kcat import transactions
 from kcat.members import Member
 from kcat.program import Kcat, NotInKcat
 from python_client.checks import equal, until
@@ -128,6 +129,12 @@ def _several(kcat: Kcat) -> str:
     return topic
 
 
+def _one(kcat: Kcat) -> str:
+    topic = fresh("transactions")
+    kcat.make_topic(topic, 1)
+    return topic
+
+
 def _produce_everywhere(kcat: Kcat, topic: str, label: str) -> set[str]:
     wanted = set()
     for partition in range(PARTITIONS):
@@ -172,6 +179,10 @@ def group_killed(kcat: Kcat) -> None:
         _arrive(kcat, topic, "the other is gone", first)
 
 
+def no_offsets(_kcat: Kcat) -> None:
+    raise NotInKcat("kcat commits no offsets in a transaction")
+
+
 def missing(_kcat: Kcat) -> None:
     raise NotInKcat("kcat has no admin but listing")
 
@@ -197,6 +208,10 @@ SCENARIOS: dict[str, Callable[[Kcat], None]] = {
     "group-join-leave": group_join_leave,
     "group-killed": group_killed,
     "reconnect": reconnect,
+    "transactions": lambda kcat: transactions.transactions(kcat, _one(kcat)),
+    "transactions-fencing": lambda kcat: transactions.fencing(kcat, _one(kcat)),
+    "transactions-offsets": no_offsets,
+    "transactions-timeout": lambda kcat: transactions.timeout(kcat, _one(kcat)),
 }
 
 

@@ -11,8 +11,15 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, for_code
-from python_client.adapter import LARGE_REQUEST_BYTES, SECONDS, SESSION_MS, Record
+from aiokafka.errors import KafkaError, ProducerFenced, for_code
+from python_client.adapter import (
+    LARGE_REQUEST_BYTES,
+    SECONDS,
+    SESSION_MS,
+    TRANSACTION_MS,
+    NotInThisClient,
+    Record,
+)
 from python_client.main import main
 
 _loop = asyncio.new_event_loop()
@@ -45,10 +52,28 @@ class Producer:
         run(self._producer.stop())
 
 
+class Transactional(Producer):
+    """aiokafka's with a transactional id."""
+
+    def begin(self) -> None:
+        run(self._producer.begin_transaction())
+
+    def send_offsets(self, membership: object, topic: str, offsets: Mapping[int, int]) -> None:
+        positions = {TopicPartition(topic, partition): offset for partition, offset in offsets.items()}
+        run(self._producer.send_offsets_to_transaction(positions, membership))
+
+    def commit(self) -> None:
+        run(self._producer.commit_transaction())
+
+    def abort(self) -> None:
+        run(self._producer.abort_transaction())
+
+
 class Consumer:
     """aiokafka's."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
+        self._group = settings["group_id"]
         self._consumer = run(_started(AIOKafkaConsumer, settings))
 
     def assign(self, topic: str, partitions: Sequence[int]) -> None:
@@ -90,6 +115,10 @@ class Consumer:
     def committed(self, topic: str, partition: int) -> int | None:
         found: int | None = run(self._consumer.committed(TopicPartition(topic, partition)))
         return found
+
+    def membership(self) -> object:
+        """The group's name is all that its producer takes."""
+        return self._group
 
     def close(self) -> None:
         run(self._consumer.stop())
@@ -144,6 +173,7 @@ class Aiokafka:
     """The client."""
 
     can_be_idempotent = True
+    tells_membership = False
 
     def __init__(self, bootstrap: str) -> None:
         self._base = {"bootstrap_servers": bootstrap}
@@ -159,7 +189,14 @@ class Aiokafka:
             "max_request_size": LARGE_REQUEST_BYTES,
         })  # fmt: skip
 
-    def consumer(self, group: str | None = None, *, auto_commit: bool = False) -> Consumer:
+    def transactional(self, name: str, *, timeout_ms: int = TRANSACTION_MS) -> Transactional:
+        return Transactional({
+            **self._base, "transactional_id": name, "transaction_timeout_ms": timeout_ms
+        })  # fmt: skip
+
+    def consumer(
+        self, group: str | None = None, *, auto_commit: bool = False, read_committed: bool = False
+    ) -> Consumer:
         return Consumer({
             **self._base,
             "group_id": group,
@@ -168,6 +205,7 @@ class Aiokafka:
             "auto_commit_interval_ms": 500,
             "session_timeout_ms": SESSION_MS,
             "heartbeat_interval_ms": 500,
+            "isolation_level": "read_committed" if read_committed else "read_uncommitted",
         })  # fmt: skip
 
     def admin(self) -> Admin:
@@ -175,6 +213,12 @@ class Aiokafka:
 
     def error_code(self, error: Exception) -> int | None:
         return error.errno if isinstance(error, KafkaError) else None
+
+    def is_fenced(self, error: Exception) -> bool:
+        return isinstance(error, ProducerFenced)
+
+    def is_stale_member(self, error: Exception) -> bool:
+        raise NotInThisClient(f"its producer does not say whose offsets it commits: {error!r}")
 
 
 async def _started(kind: Callable[..., Any], settings: dict[str, Any]) -> Any:

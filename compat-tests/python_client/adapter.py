@@ -12,6 +12,8 @@ LARGE_REQUEST_BYTES = 4_000_000
 """What a producer may send at once: more than a topic takes, so that the server has to refuse."""
 SESSION_MS = 6000
 """Of members of groups: the least that Apache Kafka allows."""
+TRANSACTION_MS = 60_000
+"""A transaction that is open for longer is aborted."""
 
 Header = tuple[str, bytes | None]
 
@@ -41,6 +43,19 @@ class Producer(Protocol):
     def flush(self) -> None: ...
 
     def close(self) -> None: ...
+
+
+class TransactionalProducer(Producer, Protocol):
+    """A producer with a transactional id, initialised: what the id had open before is aborted."""
+
+    def begin(self) -> None: ...
+
+    def send_offsets(self, membership: object, topic: str, offsets: Mapping[int, int]) -> None:
+        """By partition; `membership` is that of the consumer that has read up to there."""
+
+    def commit(self) -> None: ...
+
+    def abort(self) -> None: ...
 
 
 class Consumer(Protocol):
@@ -73,6 +88,9 @@ class Consumer(Protocol):
 
     def committed(self, topic: str, partition: int) -> int | None: ...
 
+    def membership(self) -> object:
+        """Of its group, now: for the offsets of a transaction."""
+
     def close(self) -> None: ...
 
 
@@ -101,18 +119,34 @@ class Admin(Protocol):
 
 
 class Adapter(Protocol):
-    """A client. `can_be_idempotent` tells whether its producer can."""
+    """A client. `can_be_idempotent` tells whether its producer can, `tells_membership` whether offsets of a
+    transaction say whose they are (KIP-447).
+    """
 
     @property
     def can_be_idempotent(self) -> bool: ...
 
+    @property
+    def tells_membership(self) -> bool: ...
+
     def producer(self, *, codec: str = "none", idempotent: bool = False, linger_ms: int = 0) -> Producer:
         """Acknowledged by all; sends again, in order; takes LARGE_REQUEST_BYTES; idempotent if it can be."""
 
-    def consumer(self, group: str | None = None, *, auto_commit: bool = False) -> Consumer:
+    def transactional(self, name: str, *, timeout_ms: int = TRANSACTION_MS) -> TransactionalProducer:
+        """Of this transactional id."""
+
+    def consumer(
+        self, group: str | None = None, *, auto_commit: bool = False, read_committed: bool = False
+    ) -> Consumer:
         """Reads from the beginning where nothing else is said; SESSION_MS; commits often where asked to."""
 
     def admin(self) -> Admin: ...
 
     def error_code(self, error: Exception) -> int | None:
         """Kafka's number of an error that the client raised."""
+
+    def is_fenced(self, error: Exception) -> bool:
+        """Whether it says that the producer is over: another one has its id, or its transaction timed out."""
+
+    def is_stale_member(self, error: Exception) -> bool:
+        """Whether it says that offsets are of a member that is none any more."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition, errors
 
-from python_client.adapter import LARGE_REQUEST_BYTES, SECONDS, SESSION_MS, Record
+from python_client.adapter import LARGE_REQUEST_BYTES, SECONDS, SESSION_MS, NotInThisClient, Record
 
 # In version 3 a poll that times out between SyncGroup and its answer leaves the member without an assignment
 # for ever (python_kafka_3/FINDINGS.md). So long a poll hardly ever does; records end it at once.
@@ -83,6 +83,9 @@ class Consumer:
         found: int | None = self._consumer.committed(TopicPartition(topic, partition))
         return found
 
+    def membership(self) -> object:
+        return self._consumer.group_metadata()
+
     def close(self) -> None:
         self._consumer.close()
 
@@ -115,6 +118,14 @@ class Client:
         """Kafka's number of an error of kafka-python's."""
         return error.errno if isinstance(error, errors.KafkaError) else None
 
+    def is_fenced(self, error: Exception) -> bool:
+        """Version 2 has no transactions."""
+        raise NotInThisClient(f"its producer has no transactions: {error!r}")
+
+    def is_stale_member(self, error: Exception) -> bool:
+        """Likewise."""
+        raise NotInThisClient(f"its producer has no transactions: {error!r}")
+
 
 def producer_settings(bootstrap: str, codec: str, linger_ms: int) -> dict[str, Any]:
     return {
@@ -129,7 +140,9 @@ def producer_settings(bootstrap: str, codec: str, linger_ms: int) -> dict[str, A
     }
 
 
-def consumer_settings(bootstrap: str, group: str | None, *, auto_commit: bool) -> dict[str, Any]:
+def consumer_settings(
+    bootstrap: str, group: str | None, *, auto_commit: bool, read_committed: bool
+) -> dict[str, Any]:
     return {
         "bootstrap_servers": bootstrap,
         "group_id": group,
@@ -139,6 +152,7 @@ def consumer_settings(bootstrap: str, group: str | None, *, auto_commit: bool) -
         "session_timeout_ms": SESSION_MS,
         "heartbeat_interval_ms": 500,
         "reconnect_backoff_max_ms": 500,
+        **({"isolation_level": "read_committed"} if read_committed else {}),
     }
 
 

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 
-from python_client import administration, groups, records
+from python_client import administration, groups, records, transactions
 from python_client.adapter import Adapter, NotInThisClient
 from python_client.reconnect import reconnect
 
@@ -53,6 +53,10 @@ def _scenario(name: str, adapter: Adapter, bootstrap: str) -> Callable[[], None]
         "admin-partitions": partial(administration.partitions, adapter),
         "delete-records": partial(administration.delete_records, adapter),
         "reconnect": partial(reconnect, adapter),
+        "transactions": partial(transactions.commit_and_abort, adapter),
+        "transactions-fencing": partial(transactions.fencing, adapter),
+        "transactions-offsets": partial(transactions.offsets, adapter),
+        "transactions-timeout": partial(transactions.timeout, adapter),
     }
     if name not in table:
         raise NotInThisClient(f"no scenario {name} in this program")

@@ -9,12 +9,14 @@ from typing import Any
 
 import confluent_kafka
 import confluent_kafka.admin
-from python_client.adapter import LARGE_REQUEST_BYTES, SECONDS, SESSION_MS, Record
+from python_client.adapter import LARGE_REQUEST_BYTES, SECONDS, SESSION_MS, TRANSACTION_MS, Record
 from python_client.main import main
 
 library: Any = confluent_kafka
 administration: Any = confluent_kafka.admin
 CREATE_TIME_OR_APPEND_TIME = (1, 2)
+# ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID
+MEMBER_IS_GONE = (22, 25)
 
 
 class Producer:
@@ -50,6 +52,30 @@ class Producer:
         if error is not None:
             raise library.KafkaException(error)
         return int(message.offset())
+
+
+class Transactional(Producer):
+    """librdkafka's with a transactional id."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__(settings)
+        self._producer.init_transactions(SECONDS)
+
+    def begin(self) -> None:
+        self._producer.begin_transaction()
+
+    def send_offsets(self, membership: object, topic: str, offsets: Mapping[int, int]) -> None:
+        positions = [library.TopicPartition(topic, *one) for one in offsets.items()]
+        self._producer.send_offsets_to_transaction(positions, membership, SECONDS)
+
+    def commit(self) -> None:
+        self._producer.commit_transaction(SECONDS)
+
+    def abort(self) -> None:
+        self._producer.abort_transaction(SECONDS)
+
+    def close(self) -> None:
+        """Nothing is on its way outside of a transaction, and one that is fenced cannot even be flushed."""
 
 
 class Consumer:
@@ -100,6 +126,9 @@ class Consumer:
     def committed(self, topic: str, partition: int) -> int | None:
         (found,) = self._consumer.committed([library.TopicPartition(topic, partition)], SECONDS)
         return found.offset if found.offset >= 0 else None
+
+    def membership(self) -> object:
+        return self._consumer.consumer_group_metadata()
 
     def close(self) -> None:
         self._consumer.close()
@@ -155,6 +184,7 @@ class Confluent:
     """The client."""
 
     can_be_idempotent = True
+    tells_membership = True
 
     def __init__(self, bootstrap: str) -> None:
         self._base = {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 500, "log_level": 0}
@@ -168,7 +198,13 @@ class Confluent:
             "message.max.bytes": LARGE_REQUEST_BYTES,
         })  # fmt: skip
 
-    def consumer(self, group: str | None = None, *, auto_commit: bool = False) -> Consumer:
+    def transactional(self, name: str, *, timeout_ms: int = TRANSACTION_MS) -> Transactional:
+        more = {"transactional.id": name, "transaction.timeout.ms": timeout_ms, "linger.ms": 0}
+        return Transactional({**self._base, **more})
+
+    def consumer(
+        self, group: str | None = None, *, auto_commit: bool = False, read_committed: bool = False
+    ) -> Consumer:
         return Consumer({
             **self._base,
             "group.id": group or "none",
@@ -177,6 +213,7 @@ class Confluent:
             "auto.commit.interval.ms": 500,
             "session.timeout.ms": SESSION_MS,
             "heartbeat.interval.ms": 500,
+            "isolation.level": "read_committed" if read_committed else "read_uncommitted",
         })  # fmt: skip
 
     def admin(self) -> Admin:
@@ -184,6 +221,14 @@ class Confluent:
 
     def error_code(self, error: Exception) -> int | None:
         return error.args[0].code() if isinstance(error, confluent_kafka.KafkaException) else None
+
+    def is_fenced(self, error: Exception) -> bool:
+        fatal = isinstance(error, confluent_kafka.KafkaException) and error.args[0].fatal()
+        return fatal and self.error_code(error) == library.KafkaError._FENCED
+
+    def is_stale_member(self, error: Exception) -> bool:
+        abortable = isinstance(error, confluent_kafka.KafkaException) and error.args[0].txn_requires_abort()
+        return abortable and self.error_code(error) in MEMBER_IS_GONE
 
 
 def _record(message: Any) -> Record:

@@ -9,7 +9,7 @@ from typing import Any
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
 from kafka.structs import OffsetAndMetadata
 from python_client import kafka_python
-from python_client.adapter import NotInThisClient
+from python_client.adapter import TRANSACTION_MS, NotInThisClient, TransactionalProducer
 from python_client.main import main
 
 
@@ -43,6 +43,7 @@ class KafkaPython2(kafka_python.Client):
     """The client."""
 
     can_be_idempotent = False
+    tells_membership = False
 
     def producer(
         self, *, codec: str = "none", idempotent: bool = False, linger_ms: int = 0
@@ -52,8 +53,15 @@ class KafkaPython2(kafka_python.Client):
         in_flight = {"max_in_flight_requests_per_connection": 1} if idempotent else {}
         return kafka_python.Producer(settings | in_flight)
 
-    def consumer(self, group: str | None = None, *, auto_commit: bool = False) -> kafka_python.Consumer:
-        settings = kafka_python.consumer_settings(self.bootstrap, group, auto_commit=auto_commit)
+    def transactional(self, name: str, *, timeout_ms: int = TRANSACTION_MS) -> TransactionalProducer:
+        raise NotInThisClient("its producer has no transactions")
+
+    def consumer(
+        self, group: str | None = None, *, auto_commit: bool = False, read_committed: bool = False
+    ) -> kafka_python.Consumer:
+        settings = kafka_python.consumer_settings(
+            self.bootstrap, group, auto_commit=auto_commit, read_committed=read_committed
+        )
         return kafka_python.Consumer(settings, lambda offset: OffsetAndMetadata(offset, ""))
 
     def admin(self) -> Admin:

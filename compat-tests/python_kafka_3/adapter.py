@@ -7,10 +7,11 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from kafka import TopicPartition
+from kafka import TopicPartition, errors
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.structs import OffsetAndMetadata
 from python_client import kafka_python
+from python_client.adapter import TRANSACTION_MS
 from python_client.main import main
 
 
@@ -44,10 +45,35 @@ class Admin(kafka_python.Admin):
         return int(answer["low_watermark"] if isinstance(answer, dict) else answer.low_watermark)
 
 
+class Transactional(kafka_python.Producer):
+    """Its producer with a transactional id."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__(settings)
+        self._producer.init_transactions()
+
+    def begin(self) -> None:
+        self._producer.begin_transaction()
+
+    def send_offsets(self, membership: object, topic: str, offsets: Mapping[int, int]) -> None:
+        positions = {
+            TopicPartition(topic, partition): OffsetAndMetadata(offset, "", -1)
+            for partition, offset in offsets.items()
+        }
+        self._producer.send_offsets_to_transaction(positions, membership)
+
+    def commit(self) -> None:
+        self._producer.commit_transaction()
+
+    def abort(self) -> None:
+        self._producer.abort_transaction()
+
+
 class KafkaPython3(kafka_python.Client):
     """The client."""
 
     can_be_idempotent = True
+    tells_membership = True
 
     def producer(
         self, *, codec: str = "none", idempotent: bool = False, linger_ms: int = 0
@@ -55,12 +81,26 @@ class KafkaPython3(kafka_python.Client):
         settings = kafka_python.producer_settings(self.bootstrap, codec, linger_ms)
         return kafka_python.Producer(settings | {"enable_idempotence": idempotent})
 
-    def consumer(self, group: str | None = None, *, auto_commit: bool = False) -> kafka_python.Consumer:
-        settings = kafka_python.consumer_settings(self.bootstrap, group, auto_commit=auto_commit)
+    def transactional(self, name: str, *, timeout_ms: int = TRANSACTION_MS) -> Transactional:
+        settings = kafka_python.producer_settings(self.bootstrap, "none", 0)
+        return Transactional(settings | {"transactional_id": name, "transaction_timeout_ms": timeout_ms})
+
+    def consumer(
+        self, group: str | None = None, *, auto_commit: bool = False, read_committed: bool = False
+    ) -> kafka_python.Consumer:
+        settings = kafka_python.consumer_settings(
+            self.bootstrap, group, auto_commit=auto_commit, read_committed=read_committed
+        )
         return kafka_python.Consumer(settings, lambda offset: OffsetAndMetadata(offset, "", -1))
 
     def admin(self) -> Admin:
         return Admin(self.bootstrap)
+
+    def is_fenced(self, error: Exception) -> bool:
+        return isinstance(error, errors.ProducerFencedError)
+
+    def is_stale_member(self, error: Exception) -> bool:
+        return isinstance(error, errors.CommitFailedError)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ one that accepts a loss, cuts logs, and commits are kept.
 What is committed in a transaction counts when its marker comes, by its own place in the log, as for the
 gateway that loads it (`gateway.journal.replay`). One that is still open at the end may be carried out after
 the restore: what it would set beyond an end is committed anew as it was before it, which has the last word.
+So is what a transaction has committed after the time that is restored: its records are left out or aborted.
 """
 
 from __future__ import annotations
@@ -43,7 +44,14 @@ _Placed = tuple[int, CommittedOffset | None]
 class Commits:
     """What a partition of `__consumer_offsets` says in the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, before_ms: int | None = None, cleaned_to: int = -1) -> None:
+        """What transactions have committed after `before_ms` does not count, unless it lies below
+        `cleaned_to`: a compaction may have taken away what was committed before that.
+        """
+        self._before_ms = before_ms
+        self._cleaned_to = cleaned_to
+        self._undone: dict[Commit, int] = {}
+        """The offsets of records that would count if they had not been committed later."""
         self._last: dict[Commit, _Placed] = {}
         self._pending: dict[int, dict[Commit, _Placed]] = {}
         """Of open transactions, by their producers' ids."""
@@ -60,7 +68,9 @@ class Commits:
         """Raises InvalidBatch."""
         header = read_header(batch)
         if header.is_control:
-            self._end(header.producer_id, is_commit=read_marker(bytes(batch)).is_commit)
+            is_commit = read_marker(bytes(batch)).is_commit
+            is_later = self._before_ms is not None and header.max_timestamp > self._before_ms
+            self._end(header.producer_id, is_commit=is_commit, is_later=is_later)
             return
         found = self._last
         if header.is_transactional:
@@ -77,9 +87,13 @@ class Commits:
                     for pending in self._pending.values():
                         pending.pop(commit, None)
 
-    def _end(self, producer_id: int, *, is_commit: bool) -> None:
+    def _end(self, producer_id: int, *, is_commit: bool, is_later: bool) -> None:
         for commit, placed in self._pending.pop(producer_id, {}).items():
-            if is_commit and placed[0] > self._last.get(commit, (-1, None))[0]:
+            if not is_commit:
+                continue
+            if is_later and placed[0] >= self._cleaned_to:
+                self._undone[commit] = max(placed[0], self._undone.get(commit, -1))
+            elif placed[0] > self._last.get(commit, (-1, None))[0]:
                 self._last[commit] = placed
 
     def beyond(self, ends: Mapping[tuple[str, int], int]) -> dict[Commit, CommittedOffset | None]:
@@ -93,6 +107,10 @@ class Commits:
                 last_place, last = self._last.get(commit, (-1, None))
                 if value is not None and last_place < place and _end_of(ends, commit, value) < value.offset:
                     found[commit] = None if last is None else _cut(ends, commit, last)
+        for commit, place in self._undone.items():
+            last_place, last = self._last.get(commit, (-1, None))
+            if last_place < place:
+                found[commit] = None if last is None else _cut(ends, commit, last)
         return found
 
 

@@ -2,6 +2,8 @@
 
 Groups' offsets are kept whatever the time is, and those beyond what is left are set to the ends
 (`dafka.backup.commits`). Their segments say nothing of single commits; without any a group begins anew.
+Transactional ids are kept as well: without them nobody would end what is open, and producers would come back
+with epochs that the data is ahead of (`dafka.backup.transactions`).
 """
 
 from __future__ import annotations
@@ -9,10 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 from dafka.backup.commits import COMMITS_TOPIC
 from dafka.backup.manifest import Gap, Manifest, SavedPartition, SavedSegment
+from dafka.backup.transactions import TRANSACTIONS_TOPIC
+
+KEPT_WHOLE: Final = frozenset((COMMITS_TOPIC, TRANSACTIONS_TOPIC))
+"""Topics of which nothing is left out, whatever the time is."""
 
 
 class CannotRestore(Exception):
@@ -39,6 +45,11 @@ class PlannedPartition:
     def lost(self) -> int:
         """Offsets at the end that are in the backup and not restored."""
         return max(0, self.saved.end - self.end)
+
+    @property
+    def lacks_end(self) -> bool:
+        """Whether something was there behind its end, or may have been."""
+        return self.lost > 0 or any(gap.end < 0 or gap.end > self.end for gap in self.saved.gaps)
 
     def record(self) -> Mapping[str, Any]:
         """The catalog's record of it."""
@@ -82,7 +93,7 @@ def _end(hole: Gap) -> str:
 
 def _planned(saved: SavedPartition, before_ms: int | None) -> PlannedPartition:
     segments = saved.segments
-    if before_ms is not None and saved.topic != COMMITS_TOPIC:
+    if before_ms is not None and saved.topic not in KEPT_WHOLE:
         segments = segments[: _count_before(segments, before_ms)]
     if len(segments) == len(saved.segments):
         end = saved.end

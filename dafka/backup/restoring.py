@@ -6,7 +6,7 @@ Rules:
   that puts it into its chain: what a killed run had begun is deleted by the next one before it goes on;
 * the next segment of a log is announced after w members have heard the end of the one before it, as in every
   gateway (`gateway.log.closer`);
-* commits beyond what is restored are set to the ends (`dafka.backup.commits`) by a segment of their own;
+* what is appended to a log that is cut apart (`dafka.backup.tails`) is a segment of its own;
 * what is read is checked before it is written: the object by its SHA-256, its batches by their number and
   offsets.
 """
@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from dafka.backup.commits import COMMITS_TOPIC, Commits, batches_of
 from dafka.backup.content import Damaged, checked, digest
 from dafka.backup.manifest import UNKNOWN, Manifest, Part, SavedSegment, SavedTopic, object_name
 from dafka.backup.plan import CannotRestore, PlannedPartition, segment_epoch
+from dafka.backup.tails import Tail, Tails
 from dafka.backup.target import NotThere, Target
 from gateway.catalog import keys
 from gateway.catalog.interface import unchanged
@@ -75,6 +75,7 @@ class Restoring:
         manifest: Manifest,
         planned: Sequence[PlannedPartition],
         say: Callable[[str], None],
+        before_ms: int | None = None,
     ) -> None:
         self.context = context
         self._catalog = context.catalog
@@ -82,8 +83,9 @@ class Restoring:
         self._manifest = manifest
         self._planned = planned
         self._epoch = manifest.leader_epoch + SPARE_EPOCHS
-        self._clamps: dict[PlannedPartition, list[bytes]] = {}
-        """Batches that come after what a partition of `__consumer_offsets` had."""
+        self._before_ms = before_ms
+        self._tails: dict[PlannedPartition, Tail] = {}
+        """What comes after what a log had."""
         self._say = say
         self._topics = {topic.name: topic for topic in manifest.topics}
         self._w: dict[str, int] = {}
@@ -94,7 +96,7 @@ class Restoring:
     async def run(self) -> None:
         """Write everything. Raises CannotRestore, TargetFailed."""
         await self._forget_begun()
-        await self._clamp_commits()
+        await self._find_tails()
         await self._put_cluster()
         for start in range(0, len(self._manifest.topics), TOPICS_AT_ONCE):
             await self._put_topics(self._manifest.topics[start : start + TOPICS_AT_ONCE])
@@ -117,23 +119,18 @@ class Restoring:
                     )
             await self.change(noted.log, {}, [key])
 
-    async def _clamp_commits(self) -> None:
-        """Find what groups have committed beyond the ends."""
-        ends = {(each.saved.topic, each.saved.index): each.end for each in self._planned}
-        if not any(each.lost or each.saved.gaps for each in self._planned):
-            return
-        for each in self._planned:
-            if each.saved.topic != COMMITS_TOPIC:
-                continue
-            commits = Commits()
-            for segment in each.segments:
-                for part in segment.parts:
-                    await trio.to_thread.run_sync(commits.feed, await self.read_part(part))
-            beyond = commits.beyond(ends)
-            if beyond:
-                now_ms = self._manifest.taken_ms
-                self._clamps[each] = batches_of(beyond, each.end, self._epoch, now_ms)
-                self._say(f"{len(beyond)} committed offsets are set to the ends of their partitions")
+    async def _find_tails(self) -> None:
+        manifest = self._manifest
+        tails = Tails(
+            self._planned,
+            self._before_ms,
+            manifest.taken_ms,
+            self._epoch,
+            self.read_part,
+            self.read_snapshot,
+            self._say,
+        )
+        self._tails = await tails.find()
 
     async def _put_cluster(self) -> None:
         """The counters, far enough above those of the backup, and broker configs."""
@@ -170,10 +167,10 @@ class Restoring:
             topic = self._topics[planned.saved.topic]
             topic_id, index = bytes.fromhex(topic.id), planned.saved.index
             key = keys.partition_key(topic_id, index)
-            clamp = self._clamps.get(planned, [])
+            tail = self._tails.get(planned)
             if self._catalog.get(key) is None:
                 record = planned.record()
-                if clamp:
+                if tail is not None:
                     epochs = [*record["epochs"], [self._epoch, planned.end]]
                     record = {**record, "next_epoch": self._epoch + 1, "epochs": epochs}
                 puts = {key: keys.pack(record)}
@@ -185,15 +182,15 @@ class Restoring:
             for segment in planned.segments:
                 if segment.start not in there:
                     await _Log(self, topic, planned).write(segment)
-            if clamp and planned.end not in there:
-                await _Log(self, topic, planned).write(self._clamp_segment(planned, clamp), clamp)
+            if tail is not None and planned.end not in there:
+                await _Log(self, topic, planned).write(self._tail_segment(planned, tail), tail)
         finally:
             self._limit.release()
 
-    def _clamp_segment(self, planned: PlannedPartition, batches: Sequence[bytes]) -> SavedSegment:
-        last, now_ms = read_header(batches[-1]), self._manifest.taken_ms
-        end = last.last_offset + 1
-        return SavedSegment("", self._epoch, planned.end, end, len(batches) - 1, now_ms, 0, UNKNOWN, "", ())
+    def _tail_segment(self, planned: PlannedPartition, tail: Tail) -> SavedSegment:
+        end, now_ms = read_header(tail.batches[-1]).last_offset + 1, self._manifest.taken_ms
+        last = len(tail.batches) - 1
+        return SavedSegment("", self._epoch, planned.end, end, last, now_ms, 0, UNKNOWN, "", ())
 
     async def change(self, log: str, puts: Mapping[str, bytes], deletes: Sequence[str] = ()) -> None:
         """A transaction about one log."""
@@ -292,15 +289,15 @@ class _Log:
 
     # writing ----------------------------------------------------------------------------------------------
 
-    async def write(self, saved: SavedSegment, batches: Sequence[bytes] = ()) -> None:
-        """Write a segment, of the backup or of these batches, close it, and have w members hear its end.
+    async def write(self, saved: SavedSegment, tail: Tail | None = None) -> None:
+        """Write a segment, of the backup or of this tail, close it, and have w members hear its end.
         Raises CannotRestore.
         """
         context = self._context
         members = context.stores.choose(self._log, self._topic.replication_factor)
         w = self._restoring.w_for(self._topic, members)
         address = context.producer.requests.new_id()
-        snapshot = await self._restoring.read_snapshot(saved.producers)
+        snapshot = tail.snapshot if tail else await self._restoring.read_snapshot(saved.producers)
         segment = Segment(
             address,
             segment_epoch(saved),
@@ -314,7 +311,8 @@ class _Log:
         writer = context.producer.start(address, self._topic.name, members, w, self)
         at = context.place_of(keys.compacting_key(address))
         context.producer.segments.open(self._announcement(segment, saved, snapshot), self._told, at)
-        await self._append(writer, batches)
+        if tail is not None:
+            await self._append(writer, tail.batches)
         for part in saved.parts:
             await self._append(writer, await self._restoring.read_part(part))
             crash_points.reach("during-restore")

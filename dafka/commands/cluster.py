@@ -12,6 +12,11 @@ from wireproto.kafka.api_keys import ApiKey
 METADATA_VERSION: Final = 12
 LIST_OFFSETS_VERSION: Final = 9
 FETCH_VERSION: Final = 17
+
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
+"""Kafka's isolation levels of Fetch and ListOffsets."""
+
 """The newest versions that Spark's Kafka client (kafka-clients 3.9) uses."""
 
 FETCH_WAIT_MS: Final = 500
@@ -54,8 +59,9 @@ class Cluster:
             client.negotiate()
         return self._clients[node_id]
 
-    def offsets(self, topic: Any, timestamp: int) -> dict[int, int]:
-        """Per partition the offset for a timestamp or one of the special ones.
+    def offsets(self, topic: Any, timestamp: int, isolation_level: int = READ_UNCOMMITTED) -> dict[int, int]:
+        """Per partition the offset for a timestamp or one of the special ones; with READ_COMMITTED the latest
+        one is where the oldest open transaction begins.
 
         Raises:
             KafkaTrouble, CommandFailed: A leader cannot be asked, or refuses.
@@ -69,7 +75,7 @@ class Cluster:
                 ApiKey.LIST_OFFSETS,
                 LIST_OFFSETS_VERSION,
                 replica_id=-1,
-                isolation_level=0,
+                isolation_level=isolation_level,
                 topics=[(topic.name, [(index, -1, timestamp) for index in indexes])],
             )
             for partition in answer.topics[0].partitions:
@@ -97,7 +103,7 @@ class Cluster:
             max_wait_ms=FETCH_WAIT_MS,
             min_bytes=1,
             max_bytes=50 * FETCH_BYTES,
-            isolation_level=0,
+            isolation_level=READ_UNCOMMITTED,
             session_id=0,
             session_epoch=-1,
             topics=[_fetch_topic(topic, index, offset)],

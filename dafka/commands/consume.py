@@ -15,16 +15,17 @@ from dafka.settings import NativeSettings
 HELP = """Write records as lines to standard output.
 
 With --bootstrap, those of a topic of a Kafka, this one or any other: from the beginning to the end, or with
---follow until Ctrl-C; also those of transactions that are open or were aborted (read_uncommitted). Without
-it, the native Dafka records of the subject TOPIC until Ctrl-C: those of one producer come in its order, each
-once. (Of Kafka topics that shows what a gateway publishes while it listens, as whole record batches and
-before they count; stores tell it nothing of those.)
+--follow until Ctrl-C; also those of transactions that are open or were aborted, unless --isolation-level is
+read_committed. Without --bootstrap, the native Dafka records of the subject TOPIC until Ctrl-C: those of one
+producer come in its order, each once. (Of Kafka topics that shows what a gateway publishes while it listens,
+as whole record batches and before they count; stores tell it nothing of those.)
 
 \b
 Of a Kafka topic:
   dafka consume orders --bootstrap 127.0.0.1:9092
   dafka consume orders --bootstrap 127.0.0.1:9092 --from last:10 --follow --show key
   dafka consume orders --bootstrap 127.0.0.1:9092 --from time:2026-11-20T08:00 --format json
+  dafka consume orders --bootstrap 127.0.0.1:9092 --isolation-level read_committed
 
 \b
 Natively, with 'dafka tower' and 'dafka store' on the same machine:
@@ -37,7 +38,7 @@ EPILOG = (
 )
 
 SHOWN = ("partition", "offset", "timestamp", "headers", "key")
-KAFKA_OPTIONS = ("how", "start", "follow", "partition", "show", "separator")
+KAFKA_OPTIONS = ("how", "start", "follow", "partition", "show", "separator", "isolation_level")
 MESH_OPTIONS = ("from_beginning", "with_address", "tower", "mesh_listen", "mesh_advertise")
 
 _kafka = stacked(
@@ -64,6 +65,13 @@ _kafka = stacked(
         type=click.Choice(SHOWN),
         multiple=True,
         help="Kafka: put this before the value, as text or in hexadecimal; repeatable.",
+    ),
+    click.option(
+        "--isolation-level",
+        type=click.Choice(("read_uncommitted", "read_committed")),
+        default="read_uncommitted",
+        show_default=True,
+        help="Kafka: read_committed leaves out what was aborted, and ends before what is open.",
     ),
     click.option(
         "--separator", metavar="TEXT", default="\t", help="Kafka: what is between them.  [default: a tab]"
@@ -132,5 +140,6 @@ def consume(
         start=given["start"],
         partitions=given["partition"],
         follow=given["follow"],
+        isolation_level=given["isolation_level"],
         max_records=max_records,
     )

@@ -6,13 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dafka.commands.cluster import FETCH_BYTES, FETCH_VERSION, Cluster
+from dafka.commands.cluster import FETCH_BYTES, FETCH_VERSION, READ_COMMITTED, READ_UNCOMMITTED, Cluster
 from dafka.commands.exits import CommandFailed
 from dafka.commands.kafka_client import error_name
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.schemas import REQUEST_CLASSES
 from wireproto.records.batch import read_header
+from wireproto.records.control import read_marker
 from wireproto.records.errors import InvalidBatch
+from wireproto.records.header import BatchHeader
 from wireproto.records.iteration import iter_records
 
 NAMES_UNTIL: Final = 12
@@ -45,19 +47,23 @@ class StoredRecord:
 class KafkaReader:
     """Goes through partitions, each from an offset on; the position after what was read is in `positions`.
 
-    Records of transactions are read whether they were committed or not. Everything raises KafkaTrouble, and
-    CommandFailed where the server refuses.
+    Records of transactions are read whether they were committed or not; with READ_COMMITTED only those that
+    were, up to the oldest transaction that is open. Everything raises KafkaTrouble, and CommandFailed where
+    the server refuses.
     """
 
-    def __init__(self, cluster: Cluster, starts: Mapping[Position, int]) -> None:
+    def __init__(
+        self, cluster: Cluster, starts: Mapping[Position, int], isolation_level: int = READ_UNCOMMITTED
+    ) -> None:
         self.positions = dict(starts)
         self.ends: dict[Position, int] = {}
-        """The high watermarks, as the last answer of each partition had them."""
+        """The high watermarks, or last stable offsets, as the last answer of each partition had them."""
+        self._isolation_level = isolation_level
         self._cluster = cluster
         self._leaders: dict[Position, int] = {}
 
     def at_end(self) -> bool:
-        """Whether every partition is read up to its high watermark as it was last seen."""
+        """Whether every partition is read up to its end as it was last seen."""
         return all(self.ends.get(one, -1) <= position for one, position in self.positions.items()) and len(
             self.ends
         ) == len(self.positions)
@@ -104,7 +110,7 @@ class KafkaReader:
             max_wait_ms=wait_ms,
             min_bytes=1,
             max_bytes=50 * FETCH_BYTES,
-            isolation_level=0,
+            isolation_level=self._isolation_level,
             session_id=0,
             session_epoch=-1,
             topics=[*self._asked(partitions)],
@@ -137,14 +143,44 @@ class KafkaReader:
                 raise CommandFailed(f"{where[0]}-{where[1]} from offset {self.positions[where]}: {name}")
             self._leaders.pop(where, None)
             return
-        self.ends[where] = partition.high_watermark
+        is_committed = self._isolation_level == READ_COMMITTED
+        self.ends[where] = partition.last_stable_offset if is_committed else partition.high_watermark
+        aborted = AbortedProducers(partition.aborted_transactions or () if is_committed else ())
         for batch in whole_batches(bytes(partition.records or b"")):
             header = read_header(batch)
+            is_aborted = aborted.have(header, batch)
             if header.last_offset < self.positions[where]:
                 continue
             first, self.positions[where] = self.positions[where], header.last_offset + 1
-            if not header.is_control:
+            if not header.is_control and not is_aborted:
                 yield where, first, batch
+
+
+class AbortedProducers:
+    """Whose transactions were aborted, as one goes through the batches of an answer
+    (`CompletedFetch.consumeAbortedTransactionsUpTo`).
+    """
+
+    def __init__(self, listed: Iterable[Any]) -> None:
+        """`listed`: the `aborted_transactions` of the answer."""
+        self._to_come = sorted(((one.first_offset, one.producer_id) for one in listed), reverse=True)
+        self._aborted: set[int] = set()
+
+    def have(self, header: BatchHeader, batch: memoryview) -> bool:
+        """Whether this batch, which follows the ones before, is part of an aborted transaction. Raises
+        CommandFailed for a marker that cannot be read.
+        """
+        while self._to_come and self._to_come[-1][0] <= header.last_offset:
+            self._aborted.add(self._to_come.pop()[1])
+        if not header.is_control:
+            return header.is_transactional and header.producer_id in self._aborted
+        if header.producer_id in self._aborted:
+            try:
+                if not read_marker(batch).is_commit:
+                    self._aborted.discard(header.producer_id)
+            except InvalidBatch as error:
+                raise CommandFailed(f"the marker at offset {header.base_offset}: {error}") from error
+        return False
 
 
 def _records(where: Position, first: int, batch: memoryview) -> Iterator[StoredRecord]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from dafka.commands.asking import partitions_of, report
+from dafka.commands.cluster import READ_COMMITTED, READ_UNCOMMITTED
 from dafka.commands.exits import CommandFailed
 from dafka.commands.groups_session import Session
 from dafka.commands.kafka_formats import CODECS, line_of, read_record
@@ -29,6 +30,10 @@ MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 
 FOLLOW_MS: Final = 500
 """Milliseconds that a look for new records waits for them: also how soon Ctrl-C is heard."""
+
+
+ISOLATION_LEVELS: Final = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
+"""By Kafka's names."""
 
 
 def produce_records(
@@ -107,8 +112,10 @@ def consume_records(
     partitions: Sequence[int],
     follow: bool,
     max_records: int,
+    isolation_level: str = "read_uncommitted",
 ) -> None:
-    """A topic to standard output: up to its end as it was when this began, or on and on until Ctrl-C.
+    """A topic to standard output: up to its end as it was when this began, or on and on until Ctrl-C. With
+    read_committed that is where the oldest open transaction begins, and what was aborted is left out.
 
     Raises CommandFailed, KafkaTrouble, BrokenPipeError.
     """
@@ -116,10 +123,11 @@ def consume_records(
         (described,) = session.cluster.metadata([topic]).topics
         report("cannot read", [described])
         indexes = partitions_of(described, partitions)
-        ends = session.cluster.offsets(described, session.cluster.LATEST)
+        isolation = ISOLATION_LEVELS[isolation_level]
+        ends = session.cluster.offsets(described, session.cluster.LATEST, isolation)
         starts = starts_of(session.cluster, described, start, ends)
         until = None if follow else {(topic, index): ends[index] for index in indexes}
-        reader = KafkaReader(session.cluster, {(topic, index): starts[index] for index in indexes})
+        reader = KafkaReader(session.cluster, {(topic, index): starts[index] for index in indexes}, isolation)
         try:
             _write(reader, until, max_records, lambda record: line_of(record, how, shown, separator))
         except KeyboardInterrupt:

@@ -58,7 +58,17 @@ class LossRequestHandlers:
             )
         if not plan.losses:
             raise OperatorRefused("no partition waits for these stores: there is nothing to give up")
+        accepted_ms = self._broker.context.now_ms()
         partitions = await self._giving_up.accept(gone, plan)
+        # Who reads what is committed before a segment that is lost as a whole needs what it says of aborted
+        # ones: with markers behind it he would be told an error where he waits now.
+        whole = {(one.topic, one.partition) for one in plan.unreadable}
+        serving = [
+            one
+            for one in partitions
+            if one.state is PartitionState.READY and (one.topic.name, one.index) not in whole
+        ]
+        aborted = await self._broker.after_loss.end(serving, accepted_ms)
         return {
             "partitions": [
                 {
@@ -67,6 +77,7 @@ class LossRequestHandlers:
                     "end": one.high_watermark,
                     "reason": "" if one.state is PartitionState.READY else one.reason,
                     "open": named_transactions(one.producers.state.open_transactions()),
+                    "aborted": named_transactions(dict(aborted.get((one.topic.name, one.index), ()))),
                 }
                 for one in partitions
             ]

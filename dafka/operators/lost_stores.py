@@ -46,7 +46,8 @@ class LostStores:
             )
         yield (
             "Should one of these stores come back, what it has after that is cut off there. Offsets that "
-            "were given up are given again."
+            "were given up are given again. Transactions that are open there then, and of which a part was "
+            "given up, are aborted, unless it was decided already how they end."
         )
 
     def give_up(self) -> Iterator[str]:
@@ -57,12 +58,16 @@ class LostStores:
                 yield f"{one['partition']} serves again: its next offset is {one['end']}"
             else:
                 yield f"{one['partition']} does not serve yet: {one['reason']}"
+            if one["aborted"]:
+                named = one["aborted"]
+                yield f"{one['partition']}: aborted, since no coordinator knows how they ended: {named}"
             if one["open"]:
                 yield (
-                    f"{one['partition']}: open transactions, for which readers of read_committed wait: "
-                    f"{one['open']}. Those that no coordinator ends within the timeout of their producers "
-                    "(15 minutes at most) have lost their markers: end each of them with "
-                    "kafka-transactions.sh abort --topic TOPIC --partition PARTITION --start-offset OFFSET"
+                    f"{one['partition']}: still open transactions, for which readers of read_committed wait: "
+                    f"{one['open']}. Their coordinators end them, and what none of these knows is aborted "
+                    "once the partition takes markers, as long as this gateway runs. What is there still 15 "
+                    "minutes after that end with "
+                    "'dafka transactions abort TOPIC --partition N --start-offset OFFSET'"
                 )
         yield (
             "Next: new segments count on the lost stores as long as nobody has taken their places, and "

@@ -102,7 +102,9 @@ class _Restore:
     async def _write(self, broker: Broker) -> None:
         broker.load_ends()
         work = self.work
-        await Restoring(broker.context, work.target, work.manifest, work.planned, work.say).run()
+        await Restoring(
+            broker.context, work.target, work.manifest, work.planned, work.say, work.before_ms
+        ).run()
         self.whole = True
 
 

@@ -153,6 +153,14 @@ class PartitionedCoordinator(ABC, Generic[_Found]):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     @property
+    def has_everything(self) -> bool:
+        """Whether all that the topic has is served here, or there is no topic."""
+        if self._stopped:
+            return False
+        self._look_at_topic()
+        return self._loading is None or self._loading.all_loaded
+
+    @property
     def partitions_loading(self) -> int:
         """Partitions that are not loaded yet."""
         return 0 if self._loading is None else self._loading.left

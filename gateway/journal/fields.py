@@ -57,25 +57,26 @@ class FieldReader:
         self._position = 0
         self.compact = False
 
-    def _fixed(self, kind: Struct) -> int:
+    def fixed(self, kind: Struct) -> tuple[int, ...]:
+        """Integers that follow one another, at once: where there are a hundred thousand records to read."""
         try:
-            (value,) = kind.unpack_from(self._data, self._position)
+            values = kind.unpack_from(self._data, self._position)
         except struct.error:
             raise MalformedRecord("it ends in the middle of a field") from None
         self._position += kind.size
-        return int(value)
+        return values
 
     def int8(self) -> int:
-        return self._fixed(_INT8)
+        return self.fixed(_INT8)[0]
 
     def int16(self) -> int:
-        return self._fixed(_INT16)
+        return self.fixed(_INT16)[0]
 
     def int32(self) -> int:
-        return self._fixed(_INT32)
+        return self.fixed(_INT32)[0]
 
     def int64(self) -> int:
-        return self._fixed(_INT64)
+        return self.fixed(_INT64)[0]
 
     def text(self) -> str:
         value = self.nullable_text()

@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import trio
 
+from gateway.common.clients import NOBODY
 from gateway.common.marker import Marker
+from gateway.common.shares import Shares
 from gateway.common.waiting import Waiter
 from gateway.journal.internal_topic import partition_for
 from gateway.journal.lane import KeyValue, Lane, TransactionOf, Write, runs
@@ -37,13 +39,10 @@ WRITE_TIMEOUT_SECONDS: Final = 5.0
 """Kafka's `offsets.commit.timeout.ms`: how long a write may take until it is durable; then its client is
 told to try again."""
 
-MAX_WAITING_BYTES: Final = 1024 * 1024
-"""Writes to one partition that wait for the batch before them: some 8,000 commits. Beyond it they are refused
-with COORDINATOR_NOT_AVAILABLE, which clients retry."""
-
 MAX_LARGE_BYTES: Final = 8 * 1024 * 1024
 """Writes too large to share a batch with others, of all partitions of a topic together, waiting or on their
-way. Beyond it they are refused as above."""
+way; one client has half of what others leave. Beyond it they are refused with COORDINATOR_NOT_AVAILABLE,
+which clients retry."""
 
 _ACKS_ALL: Final = -1
 
@@ -104,8 +103,9 @@ class Pending:
         effect: Effect,
         size: int | None = None,
         part_of: TransactionOf | Marker | None = None,
+        client: str = NOBODY,
     ) -> None:
-        self.write = Write(records, self._settled, size, part_of)
+        self.write = Write(records, self._settled, size, part_of, client)
         self.effect = effect
         self.done = False
         self.error: KafkaError | None = None
@@ -228,16 +228,17 @@ class GroupCommit:
         effect: Effect,
         size: int | None = None,
         part_of: TransactionOf | Marker | None = None,
+        client: str = NOBODY,
     ) -> Pending:
-        """Have records written, in one batch and behind all that were entered before, from the next turn on;
-        in a transaction, if they are `part_of` one; or the marker that ends one. `size` is what `size_of`
-        gives for all of them, if that is known.
+        """Have records written, in one batch and behind all that were entered before for this `client`, from
+        the next turn on; in a transaction, if they are `part_of` one; or the marker that ends one. `size` is
+        what `size_of` gives for all of them, if that is known.
 
         Raises KafkaError, and nothing is written: COORDINATOR_NOT_AVAILABLE if too much waits,
         UNKNOWN_SERVER_ERROR if this is too much for one batch.
         """
         place = self._places.get(place.partition, place)
-        pending = Pending(place.lane, records, effect, size, part_of)
+        pending = Pending(place.lane, records, effect, size, part_of, client)
         self._admit(place, pending.write)
         self._places[place.partition] = place
         effect.start()
@@ -254,14 +255,21 @@ class GroupCommit:
                 f"{write.size} bytes are to be written at once, {largest} may be",
             )
         if write.is_large:
-            large = sum(one.lane.large_bytes for one in self._places.values())
-            full = large + write.size > MAX_LARGE_BYTES
+            full = not self._has_room_for_large(write)
         else:
-            full = place.lane.waiting_bytes + write.size > MAX_WAITING_BYTES
+            full = not place.lane.has_room(write.client, write.size)
         if full:
             raise KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE, f"too much waits to be written to {self._topic}"
             )
+
+    def _has_room_for_large(self, write: Write) -> bool:
+        large = Shares(MAX_LARGE_BYTES)
+        lanes = [place.lane for place in self._places.values()]
+        of_client = 0 if write.client == NOBODY else sum(lane.large_bytes(write.client) for lane in lanes)
+        large.charge(write.client, of_client)
+        large.charge(NOBODY, sum(lane.large_bytes() for lane in lanes) - of_client)
+        return large.has_room(write.client, write.size)
 
     def _go_on(self, place: Place) -> None:
         """Send the next batch, unless one is on its way or nothing waits."""

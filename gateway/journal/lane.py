@@ -1,7 +1,11 @@
 """The order of writes to one partition of an internal topic: one batch is on its way, the next one collects.
 
-Pure. Rules: writes reach the log in the order in which they were added; the records of one write are in one
-batch, so a crash keeps all of them or none; a write is settled once, in the same order.
+Pure. Rules: writes of one client reach the log in the order in which they were added, and clients have turns,
+so that nobody waits for all that another one has asked for; the records of one write are in one batch, so a
+crash keeps all of them or none; a write is settled once, in the order of the log.
+
+Whose writes have to be in order whoever sends them (a group's) are nobody's, all of them. What a lane may
+have waiting is shared as in `gateway.common.shares`.
 """
 
 from __future__ import annotations
@@ -9,17 +13,24 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
+from operator import attrgetter
 from typing import Final, TypeAlias
 
 from gateway.common.clients import NOBODY
 from gateway.common.marker import Marker
+from gateway.common.shares import Shares
 from gateway.log.idempotence.guards import Guard
 from wireproto.kafka.errors import KafkaError
 
 MAX_BATCH_BYTES: Final = 64 * 1024
 """Writes share a batch up to here, some 500 commits; one that is larger has a batch of its own. The batches
 of all 50 partitions of a topic together then take 3 MiB of what may be on its way to the stores."""
+
+MAX_WAITING_BYTES: Final = 1024 * 1024
+"""Writes to one partition that wait for the batch before them: some 8,000 commits, of which one client may
+have half of what others leave; those that are too large to share a batch are counted apart. Beyond it they
+are refused with COORDINATOR_NOT_AVAILABLE, which clients retry."""
 
 RECORD_OVERHEAD_BYTES: Final = 24
 """Bytes of a record beside its key and value, rounded up: its length, attributes, deltas, and their
@@ -52,10 +63,10 @@ class Write:
     why they are not, or may not be. One without records waits for those before it.
 
     `part_of`: the transaction that the records are part of, or the marker that ends one (it has no records);
-    `repeats`: that marker is in the log already, or a later one of the producer is.
+    `repeats`: that marker is in the log already, or a later one of the producer is. `client` asks for it.
     """
 
-    __slots__ = ("part_of", "records", "repeats", "settled", "size")
+    __slots__ = ("client", "number", "part_of", "records", "repeats", "settled", "size")
 
     def __init__(
         self,
@@ -63,12 +74,21 @@ class Write:
         settled: Callable[[KafkaError | None], None],
         size: int | None = None,
         part_of: TransactionOf | Marker | None = None,
+        client: str = NOBODY,
     ) -> None:
+        self.client = client
+        self.number = 0
+        """In the order in which they were added to their lane."""
         self.records = records
         self.settled = settled
         self.part_of = part_of
         self.repeats = False
         self.size = sum(map(size_of, records)) if size is None else size
+
+    @property
+    def waits_for_all(self) -> bool:
+        """Whether it comes behind all that was added before, whoever asks for that."""
+        return not self.records and self.part_of is None
 
     @property
     def is_large(self) -> bool:
@@ -93,46 +113,86 @@ def _shares_with(numbered: tuple[int, Write]) -> object:
 class Lane:
     """The writes of one partition."""
 
-    __slots__ = ("_in_flight", "_waiting", "waiting_bytes")
+    __slots__ = ("_added", "_in_flight", "_shares", "_waiting", "waiting_bytes")
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[Write, None] = OrderedDict()  # so that any of them is found at once
+        self._added = 0
+        self._waiting: OrderedDict[str, OrderedDict[Write, None]] = OrderedDict()
+        """By client, the one whose turn is next first; so that any of them is found at once."""
         self._in_flight: list[Write] = []
         self.waiting_bytes = 0
         """The bytes of the writes that are not on their way yet."""
+        self._shares = Shares(MAX_WAITING_BYTES)
+        """Those of them that may share a batch."""
+
+    def has_room(self, client: str, size: int) -> bool:
+        """Whether so many bytes more of this client may wait here, in a write that may share a batch."""
+        return self._shares.has_room(client, size)
 
     @property
     def is_idle(self) -> bool:
         """Nothing is on its way, and nothing waits."""
         return not self._in_flight and not self._waiting
 
-    @property
-    def large_bytes(self) -> int:
-        """The bytes of the writes, waiting or on their way, that are too large to share a batch."""
-        return sum(w.size for writes in (self._waiting, self._in_flight) for w in writes if w.is_large)
+    def large_bytes(self, client: str | None = None) -> int:
+        """The bytes of the writes, waiting or on their way, that are too large to share a batch; only those
+        of this client, if one is named.
+        """
+        waiting = (write for of_client in self._waiting.values() for write in of_client)
+        return sum(
+            write.size
+            for write in chain(waiting, self._in_flight)
+            if write.is_large and client in {None, write.client}
+        )
 
     def add(self, write: Write) -> bool:
-        """Another write, behind all that were added before; whether nothing is on its way, so that it can be
-        taken.
+        """Another write, behind all of its client that were added before; whether nothing is on its way, so
+        that it can be taken.
         """
-        self._waiting[write] = None
-        self.waiting_bytes += write.size
+        self._added += 1
+        write.number = self._added
+        self._waiting.setdefault(write.client, OrderedDict())[write] = None
+        self._count(write, write.size)
         return not self._in_flight
 
     def take(self) -> list[Write]:
-        """The next writes, which are on their way from now on, in one batch as far as they may share one
-        (`runs`); none if some are already, or nothing waits.
+        """The next writes, one of each client in turn, which are on their way from now on, in one batch as
+        far as they may share one (`runs`); none if some are already, or nothing waits.
         """
         if self._in_flight:
             return []
         batch, waiting = self._in_flight, self._waiting
         room = MAX_BATCH_BYTES
-        while waiting and (not batch or next(iter(waiting)).size <= room):
-            write, _ = waiting.popitem(last=False)
+        while waiting:
+            client, of_client = next(iter(waiting.items()))
+            write = next(iter(of_client))
+            if write.waits_for_all and self._is_before(write):
+                waiting.move_to_end(client)
+                continue
+            if batch and write.size > room:
+                break
             room -= write.size
-            self.waiting_bytes -= write.size
+            self._remove(write)
+            if of_client:
+                waiting.move_to_end(client)
             batch.append(write)
         return batch
+
+    def _is_before(self, write: Write) -> bool:
+        """Whether something waits that was added before this one."""
+        return any(next(iter(of_client)).number < write.number for of_client in self._waiting.values())
+
+    def _remove(self, write: Write) -> None:
+        of_client = self._waiting[write.client]
+        del of_client[write]
+        if not of_client:
+            del self._waiting[write.client]
+        self._count(write, -write.size)
+
+    def _count(self, write: Write, size: int) -> None:
+        self.waiting_bytes += size
+        if not write.is_large:
+            self._shares.charge(write.client, size)
 
     def settle(self, refused: Mapping[Write, KafkaError] = NOTHING_REFUSED) -> None:
         """What was on its way is durable, but for what was refused: its writes are settled."""
@@ -144,15 +204,15 @@ class Lane:
         """Nobody knows what becomes of the batch on its way: it and all that waits are settled with an
         error.
         """
-        waiting, self._waiting = self._waiting, OrderedDict()
+        waiting = sorted(chain.from_iterable(self._waiting.values()), key=attrgetter("number"))
+        self._waiting = OrderedDict()
+        self._shares, self.waiting_bytes = Shares(MAX_WAITING_BYTES), 0
         in_flight, self._in_flight = self._in_flight, []
-        self.waiting_bytes = 0
         for write in (*in_flight, *waiting):
             write.settled(error)
 
     def withdraw(self, write: Write, error: KafkaError) -> None:
         """Settle a write with an error if it is not on its way yet: then it never will be."""
-        if write in self._waiting:
-            del self._waiting[write]
-            self.waiting_bytes -= write.size
+        if write in self._waiting.get(write.client, ()):
+            self._remove(write)
             write.settled(error)

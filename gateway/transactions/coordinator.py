@@ -27,6 +27,7 @@ from gateway.common.printable import printable
 from gateway.common.waiting import Waiter
 from gateway.common.work import Work
 from gateway.journal.coordinator import PartitionedCoordinator
+from gateway.journal.group_commit import WRITE_TIMEOUT_SECONDS
 from gateway.transactions.forgetting import IDLE_MS, Forgetting
 from gateway.transactions.initialising import InitProducerId, refusal
 from gateway.transactions.internal_topic import TRANSACTIONS
@@ -310,7 +311,9 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
             self._give_up_if_new(one)
             return Entered(outcome)
         try:
-            pending = self.journal.enter(one.partition.index, one.transactional_id, outcome.metadata, one)
+            pending = self.journal.enter(
+                one.partition.index, one.transactional_id, outcome.metadata, one, one.client
+            )
         except KafkaError:
             one.machine.failed()
             self._give_up_if_new(one)
@@ -360,6 +363,34 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
             "transactional id %s: its transaction is aborted, since it was open for longer than its timeout",
             printable(one.transactional_id),
         )
+
+    async def abort_after_loss(self, one: Transaction, accepted_ms: int) -> None:
+        """Abort its transaction, if that was open at this time, ms since 1970: it has lost a part since. What
+        cannot be written now is aborted after its timeout.
+        """
+        deadline = trio.current_time() + WRITE_TIMEOUT_SECONDS
+        while one.machine.pending is not None:
+            if not await self.until_one_is_free((one.transactional_id,), deadline):
+                break
+        metadata = one.machine.metadata
+        if metadata is None or metadata.start_ms > accepted_ms:
+            return
+        outcome = one.machine.abort(self._now_ms())
+        try:
+            if isinstance(outcome, Needs):
+                new_producer_id = await self._cluster.allocate_producer_id()
+                outcome = one.machine.abort(self._now_ms(), new_producer_id)
+            if outcome == DONE or self.transactions.get(one.transactional_id) is not one:
+                return
+            await self.answer(self._enter(one, outcome))
+        except KafkaError as error:
+            why = f"cannot be aborted now, and is after its timeout: {error}"
+        else:
+            why = "is aborted"
+        logger.warning(
+            "transactional id %s: its transaction has lost a part with what was given up, and %s",
+            printable(one.transactional_id), why,
+        )  # fmt: skip
 
     async def _forget_one(self, one: Transaction, expiration_ms: int) -> None:
         """As `expire`; it is forgotten on return, if it can be."""

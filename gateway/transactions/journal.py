@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from gateway.common.clients import NOBODY
 from gateway.journal.fields import TooLong
 from gateway.journal.group_commit import Effect, GroupCommit, Pending
 from gateway.journal.lane import size_of
@@ -27,7 +28,9 @@ a batch, or a transaction that was just small enough could never end."""
 
 
 class TransactionJournal:
-    """The log of all transactional ids. Writes of one id are in the log in the order of the calls."""
+    """The log of all transactional ids. Writes of one id are in the log in the order of the calls, as long as
+    one is settled before the next one comes.
+    """
 
     def __init__(self, cluster: Cluster, lost: Callable[[int], None]) -> None:
         """`lost` is called with a partition whose last writes may be kept or not: it has to be loaded again.
@@ -44,9 +47,15 @@ class TransactionJournal:
         await self.group_commit.run()
 
     def enter(
-        self, index: int, transactional_id: str, metadata: TransactionMetadata | None, effect: Effect
+        self,
+        index: int,
+        transactional_id: str,
+        metadata: TransactionMetadata | None,
+        effect: Effect,
+        client: str = NOBODY,
     ) -> Pending:
         """Have an id written to partition `index`, or a tombstone of it; `effect` is told what becomes of it.
+        `client` asks for it: clients have turns.
 
         Raises KafkaError, and nothing is written: COORDINATOR_NOT_AVAILABLE, to be tried again;
         UNKNOWN_SERVER_ERROR, it is too large.
@@ -60,7 +69,7 @@ class TransactionJournal:
         size = size_of(record)
         if metadata is not None and metadata.state is TransactionState.ONGOING:
             size += ENDING_BYTES
-        return self.group_commit.enter(place, (record,), effect, size)
+        return self.group_commit.enter(place, (record,), effect, size, client=client)
 
     async def durable(self, pending: Pending) -> None:
         """Return when a write is durable. Raises KafkaError if it failed, or takes too long."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from gateway.transactions.adding import AddPartitions, add, verify
 from gateway.transactions.ending import EndTxn, complete, end, fence, while_pending
 from gateway.transactions.initialising import InitProducerId, initialise
-from gateway.transactions.metadata import TopicPartition, TransactionMetadata
+from gateway.transactions.metadata import TopicPartition, TransactionMetadata, TransactionState
 from gateway.transactions.outcomes import BUSY, DONE, Answer, Needs, Outcome, Write
 from wireproto.kafka.errors import ErrorCode
 
@@ -75,7 +75,15 @@ class TransactionMachine:
 
     def time_out(self, now_ms: int, new_producer_id: int | None = None) -> Outcome:
         """Abort its transaction, if that has been open for too long; DONE if not."""
-        if self.pending is not None or self.metadata is None or not self.metadata.is_timed_out(now_ms):
+        if self.metadata is None or not self.metadata.is_timed_out(now_ms):
+            return DONE
+        return self.abort(now_ms, new_producer_id)
+
+    def abort(self, now_ms: int, new_producer_id: int | None = None) -> Outcome:
+        """Abort its transaction, and fence its producer; DONE if none is open, or something is on its way."""
+        if self.pending is not None or self.metadata is None:
+            return DONE
+        if self.metadata.state is not TransactionState.ONGOING:
             return DONE
         return self._decided(fence(self.metadata, now_ms, self._server_version(), new_producer_id))
 

@@ -53,8 +53,12 @@ _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
 _INT64: Final = Struct(">q")
 _HEAD: Final = Struct(">hqhib")
+_AFTER_VERSION: Final = Struct(">qhib")
 _TIMES: Final = Struct(">qq")
 _NO_TAGS: Final = b"\x00"
+
+_STATES: Final = {int(state): state for state in STORED_STATES}
+_NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,16 +154,16 @@ def _metadata(value: bytes) -> TransactionMetadata:
     if not 0 <= version <= _VALUE_VERSION:
         raise UnknownRecord(f"a value of version {version}")
     reader.compact = version >= _FLEXIBLE_SINCE
-    producer_id, epoch, timeout_ms = reader.int64(), reader.int16(), reader.int32()
-    state, partitions = _state(reader.int8()), _read_partitions(reader)
-    last_update_ms, start_ms = reader.int64(), reader.int64()
+    producer_id, epoch, timeout_ms, state = reader.fixed(_AFTER_VERSION)
+    partitions = _read_partitions(reader)
+    last_update_ms, start_ms = reader.fixed(_TIMES)
     tags = reader.tags() if reader.compact else {}
     reader.end()
     return TransactionMetadata(
         producer_id,
         epoch,
         timeout_ms,
-        state,
+        _state(state),
         last_update_ms,
         partitions,
         start_ms,
@@ -172,14 +176,18 @@ def _metadata(value: bytes) -> TransactionMetadata:
 
 
 def _state(number: int) -> TransactionState:
-    if number not in STORED_STATES:
+    state = _STATES.get(number)
+    if state is None:
         raise MalformedRecord(f"a transaction in state {number}")
-    return TransactionState(number)
+    return state
 
 
 def _read_partitions(reader: FieldReader) -> frozenset[TopicPartition]:
+    topics = reader.nullable_count("topics", _SMALLEST_TOPIC_BYTES)
+    if not topics:
+        return _NO_PARTITIONS
     found: set[TopicPartition] = set()
-    for _ in range(reader.nullable_count("topics", _SMALLEST_TOPIC_BYTES) or 0):
+    for _ in range(topics):
         topic = reader.text()
         count = reader.count("partitions", _PARTITION_BYTES)
         if len(found) + count > MAX_LOADED_PARTITIONS:

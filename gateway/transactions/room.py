@@ -17,12 +17,12 @@ from gateway.common.shares import Shares
 from gateway.transactions.metadata import TransactionMetadata
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
-MAX_TRANSACTIONS_BYTES: Final = 128 * 1024 * 1024
-"""Memory of all transactional ids, with the partitions of their transactions: 80,000 ids without any, half of
-it for those of one client. Beyond it a new id, or a further partition, is COORDINATOR_NOT_AVAILABLE: clients
-ask again until their timeout, and ids that nobody uses are forgotten. Kafka has no such limit."""
+MAX_TRANSACTIONS_BYTES: Final = 256 * 1024 * 1024
+"""Memory of all transactional ids, with the partitions of their transactions: 260,000 ids without any, half
+of it for those of one client. Beyond it a new id, or a further partition, is COORDINATOR_NOT_AVAILABLE:
+clients ask again until their timeout, and ids that nobody uses are forgotten. Kafka has no such limit."""
 
-ID_BYTES: Final = 1_500
+ID_BYTES: Final = 900
 """Memory of an id without partitions, about, beside four bytes for each character of its name."""
 
 PARTITION_BYTES: Final = 200
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 def size_of(transactional_id: str, metadata: TransactionMetadata | None) -> int:
     """Memory of an id, about."""
     size = ID_BYTES + 4 * len(transactional_id)
-    if metadata is None:
+    if metadata is None or not metadata.partitions:
         return size
     return size + sum(PARTITION_BYTES + len(topic) for topic, _ in metadata.partitions)
 

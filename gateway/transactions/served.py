@@ -81,7 +81,7 @@ class Transaction:
         self._home = home
         self._gone = False
         self._charged = 0
-        self._waiting: set[trio.Event] = set()
+        self._waiting: set[trio.Event] | None = None  # a set takes 200 bytes, and few ids have one
         """Of those who wait until it is busy no more."""
         self._charge()
 
@@ -111,14 +111,21 @@ class Transaction:
 
     def wait_with(self, event: trio.Event) -> None:
         """Have it set when this is busy no more, or is served no more."""
+        if self._waiting is None:
+            self._waiting = set()
         self._waiting.add(event)
 
     def wait_no_more(self, event: trio.Event) -> None:
+        """It waits no more, for whatever reason."""
+        if self._waiting is None:
+            return
         self._waiting.discard(event)
+        if not self._waiting:
+            self._waiting = None
 
     def _wake(self) -> None:
-        waiting, self._waiting = self._waiting, set()
-        for event in waiting:
+        waiting, self._waiting = self._waiting, None
+        for event in waiting or ():
             event.set()
 
     def unload(self) -> None:

@@ -202,3 +202,45 @@ def test_what_cannot_be_is_said(server: Standalone, topic: str) -> None:
     ):
         assert why in refused(*arguments, stdin=stdin)
     assert dafka("consume", *where) == b""
+
+
+def test_read_committed_shows_what_was_committed_and_ends_before_what_is_open(
+    server: Standalone, topic: str
+) -> None:
+    def transaction(of: Producer, *values: bytes) -> None:
+        of.begin_transaction()
+        for value in values:
+            of.produce(topic, value, partition=0)
+        assert of.flush(SECONDS) == 0
+
+    made = [
+        Producer({"bootstrap.servers": server.bootstrap, "transactional.id": f"{topic}-{number}"})
+        for number in range(3)
+    ]
+    for one in made:
+        one.init_transactions(SECONDS)
+    first, second, third = made
+    where = ("--bootstrap", server.bootstrap, "--partition", "0")
+    committed = (*where, "--isolation-level", "read_committed")
+    transaction(first, b"a1", b"a2")
+    transaction(second, b"b1", b"b2")
+    dafka("produce", topic, *where, stdin=b"plain\n")
+    first.produce(topic, b"a3", partition=0)
+    second.abort_transaction(SECONDS)
+    first.commit_transaction(SECONDS)
+    transaction(second, b"b3")
+    second.commit_transaction(SECONDS)
+    everything = [b"a1", b"a2", b"b1", b"b2", b"plain", b"a3", b"b3"]
+    assert dafka("consume", topic, *where).splitlines() == everything
+    # What is committed is seen once it has its markers.
+    seen = dafka("consume", topic, *committed, "--follow", "--max-records", "5").splitlines()
+    assert seen == [b"a1", b"a2", b"plain", b"a3", b"b3"]
+    transaction(third, b"open")
+    dafka("produce", topic, *where, stdin=b"behind\n")
+    assert dafka("consume", topic, *where).splitlines() == [*everything, b"open", b"behind"]
+    assert dafka("consume", topic, *committed).splitlines() == [b"a1", b"a2", b"plain", b"a3", b"b3"]
+    from_there = dafka("consume", topic, *committed, "--from", "last:3").splitlines()
+    assert from_there == [b"b3"]  # markers count, as in every offset
+    third.abort_transaction(SECONDS)
+    decided = [b"a1", b"a2", b"plain", b"a3", b"b3", b"behind"]
+    assert dafka("consume", topic, *committed, "--follow", "--max-records", "6").splitlines() == decided

@@ -124,9 +124,9 @@ class Consumed(NamedTuple):
 def consume(server: Server, topic: str, partitions: int, *, tail: int, passes: int) -> Consumed:
     """Read the last `tail` records of each partition (0: all) `passes` times over, by assignment."""
     arguments = (server.bootstrap, topic, str(partitions), str(tail), str(passes))
-    with _java_steps("BenchConsumer", *arguments) as java:
+    with java_steps("BenchConsumer", *arguments) as java:
         java.heard()  # it is warm
-        used = _Used(server, java.pid)
+        used = Used(server, java.pid)
         java.go_on()
         records, value_bytes, seconds = java.heard().split()
         return Consumed(
@@ -139,10 +139,10 @@ def latency_passes(
     server: Server, topic: str, *, warm_up: int, records: int
 ) -> Iterator[Callable[[], Percentiles]]:
     """A warm Java producer that sends `records`, one at a time, whenever it is called."""
-    with _java_steps("BenchLatency", server.bootstrap, topic, "100", str(warm_up), str(records)) as java:
+    with java_steps("BenchLatency", server.bootstrap, topic, "100", str(warm_up), str(records)) as java:
 
         def measure() -> Percentiles:
-            used = _Used(server, java.pid)
+            used = Used(server, java.pid)
             java.go_on()
             p50, p99, p999 = map(float, java.heard().split())
             return Percentiles(p50, p99, p999, used.until_now(records, 1e6, PER_REQUEST))
@@ -151,7 +151,7 @@ def latency_passes(
         yield measure
 
 
-class _Used:
+class Used:
     """What a server and its client have used since this was made."""
 
     def __init__(self, server: Server, client_pid: int) -> None:
@@ -165,16 +165,16 @@ class _Used:
         )
 
 
-class _Steps:
+class Steps:
     """A program that says a line when it has done a step, and waits for one before the next."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
         self.pid = process.pid
 
-    def go_on(self) -> None:
+    def go_on(self, told: str = "") -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write("\n")
+        self._process.stdin.write(f"{told}\n")
         self._process.stdin.flush()
 
     def heard(self) -> str:
@@ -186,11 +186,11 @@ class _Steps:
 
 
 @contextlib.contextmanager
-def _java_steps(name: str, *arguments: str) -> Iterator[_Steps]:
+def java_steps(name: str, *arguments: str) -> Iterator[Steps]:
     command = [*client_command(name, sources=JAVA_SOURCES), *arguments]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
-        yield _Steps(process)
+        yield Steps(process)
     finally:
         process.kill()
         process.wait()
@@ -201,7 +201,7 @@ def java_commits(
 ) -> float:
     """Commits a second by Java consumers, each with so many in flight."""
     numbers = (groups, members, in_flight, warm_up, seconds)
-    return float(_java("BenchCommits", bootstrap, topic, *map(str, numbers)))
+    return float(java_output("BenchCommits", bootstrap, topic, *map(str, numbers)))
 
 
 def java_rebalance(
@@ -209,7 +209,7 @@ def java_rebalance(
 ) -> float:
     """Milliseconds from the coming of the last of so many Java consumers until all have what they got."""
     numbers = (members, heartbeat_ms, warm_up, times)
-    return float(_java("BenchRebalance", bootstrap, topic, *map(str, numbers)))
+    return float(java_output("BenchRebalance", bootstrap, topic, *map(str, numbers)))
 
 
 def librdkafka_latency(server: Server, topic: str, *, warm_up: int, records: int) -> Percentiles:
@@ -234,7 +234,7 @@ def librdkafka_latency(server: Server, topic: str, *, warm_up: int, records: int
         return microseconds
 
     one_pass(warm_up)
-    used = _Used(server, os.getpid())
+    used = Used(server, os.getpid())
     cut = statistics.quantiles(one_pass(records), n=1000)
     cost = used.until_now(records, 1e6, PER_REQUEST)
     if errors:
@@ -275,7 +275,7 @@ def spark(
     return SparkTimes(read, written, trigger, answer["records"])
 
 
-def _java(name: str, *arguments: str) -> str:
+def java_output(name: str, *arguments: str) -> str:
     return _output([*client_command(name, sources=JAVA_SOURCES), *arguments])
 
 

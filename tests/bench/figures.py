@@ -14,6 +14,7 @@ from tests.bench import (
     lookup_figures,
     memory_figures,
     produce_figures,
+    transaction_figures,
 )
 from tests.bench.consume_figures import fill
 from tests.bench.measurement import SMALLEST_RUN, Context, Figure, Measurement
@@ -70,6 +71,7 @@ FIGURES: dict[str, Figure] = {
     **consume_figures.FIGURES,
     **lookup_figures.FIGURES,
     **group_figures.FIGURES,
+    **transaction_figures.FIGURES,
     "spark": Figure(spark),
     "loaded-rss": Figure(loaded_rss),
     **memory_figures.FIGURES,

@@ -48,6 +48,9 @@ class Goal:
 
 _FSYNC, _CACHED = Durability.FSYNC, Durability.CACHED
 _PLAIN = r", \d+ partitions?, \d+ producers?, plain"
+_TRANSACTIONS = r"transactions of .*, \d+ producers?"
+_VISIBLE = r"commit's call until it is visible, p(50|99)"
+_ISOLATION = r"read_(un)?committed, log .*"
 
 GOALS = (
     Goal("server CPU per GB, produce 100 B", "produce 100 B" + _PLAIN, Of.SERVER, 0.7, True),
@@ -63,6 +66,12 @@ GOALS = (
     Goal("end to end p50 and p99", r"end to end at .*, p(50|99)", Of.VALUE, 1.0, True),
     Goal("commits of 100 groups", r"commits of 100 groups of 3", Of.VALUE, 1.0, False, _FSYNC),
     Goal("rebalance of 50", r"rebalance of 50 .*", Of.VALUE, 1.0, True, _FSYNC),
+    Goal("transactions committed", _TRANSACTIONS, Of.VALUE, 1.0, False, _FSYNC),
+    Goal("server CPU per transaction", _TRANSACTIONS, Of.SERVER, 1.0, True, _FSYNC),
+    Goal("commit until visible p50 and p99", _VISIBLE, Of.VALUE, 1.0, True, _FSYNC),
+    Goal("next transaction p50 and p99", r"commit's answer until .*, p(50|99)", Of.VALUE, 1.0, True, _FSYNC),
+    Goal("consume throughput, by isolation level", _ISOLATION, Of.VALUE, 1.0, False, _FSYNC),
+    Goal("server CPU per GB, by isolation level", _ISOLATION, Of.SERVER, 1.0, True, _FSYNC),
     Goal("Spark read, sink, trigger", r"Spark .*", Of.VALUE, 0.9, True),
     Goal("first Metadata, s", r"exec to first Metadata", Of.OURS, 0.6, True),
     Goal("RSS idle, MB", r"memory, idle", Of.OURS, 65, True),

@@ -1,4 +1,5 @@
-"""What a server costs as something of it grows: partitions, connections, its log, its segments.
+"""What a server costs as something of it grows: partitions, connections, its log, its segments,
+transactional ids.
 
 Each of them takes servers of its own, from one size to the next; what is measured at a size is a point of the
 plots (`tests.bench.curves`). Sizes are those of `--scale 1`: a smaller scale leaves out the largest ones.
@@ -21,6 +22,7 @@ from tests.bench.warming import warm
 from tests.bench.wire import messages
 from tests.bench.wire.connection import Connection
 from tests.bench.wire.leaders import await_leaders
+from tests.bench.wire.transactional_ids import begin
 from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.standalone import Standalone
 from tests.peers.starts import await_first_metadata
@@ -29,12 +31,15 @@ PARTITIONS = (1, 10, 100, 1_000, 10_000)
 CONNECTIONS = (1, 10, 100, 500, 1_000, 2_000)
 GIGABYTES = (1, 2, 5, 10, 20, 50)
 SEGMENTS = (1, 10, 100, 1_000, 5_000)
+TRANSACTIONAL_IDS = (1_000, 10_000, 100_000)
 
 RATE = 400
 """Records a second, one at a time for each client: what is measured is a server that is not full."""
 CLIENTS = 4
 ALL_SERVE_SECONDS = 600.0
 IDLE_SECONDS = 3.0
+ASKED_IDS = 500
+"""After a start, of all partitions of the coordinator's topic."""
 SMALL_BATCH = 256
 COLD_BYTES = 256 << 20
 """Of the log's start, read after everything that was cached is dropped."""
@@ -139,6 +144,21 @@ def segments(context: Context) -> Iterator[Measurement]:
         yield from _cold(context, "segments", count, shape)
 
 
+def transactional_ids(context: Context) -> Iterator[Measurement]:
+    """Ever more ids: their making, their memory, and a start after a kill until all of them are served."""
+    begin(context.bootstrap, range(1))  # the topic is made with the first one
+    there = 1
+    for count in _sizes(TRANSACTIONAL_IDS, context):
+        seconds = begin(context.bootstrap, range(there, count))
+        yield _point("transactional ids", count, "made", "us", seconds / (count - there) * 1e6)
+        there = count
+        yield _point("transactional ids", count, "memory", "MB", context.server.rss_bytes / 1e6)
+        for what, taken in _start_after_kill(context, {}):
+            yield _point("transactional ids", count, what, "s", taken)
+        served = begin(context.bootstrap, range(0, count, max(1, count // ASKED_IDS)))
+        yield _point("transactional ids", count, "asked until they are served", "s", served)
+
+
 def _make(context: Context, partitions: int, config: dict[str, str] | None = None) -> None:
     clients.create_topic(context.bootstrap, "grown", partitions, config)
     await_leaders(context.bootstrap, {"grown": partitions}, ALL_SERVE_SECONDS)
@@ -202,4 +222,5 @@ FIGURES = {
     "growth-connections": Figure(connections, by_name=True),
     "growth-log": Figure(log, by_name=True),
     "growth-segments": Figure(segments, by_name=True),
+    "growth-transactional-ids": Figure(transactional_ids, warm=False, by_name=True),
 }

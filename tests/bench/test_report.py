@@ -135,6 +135,12 @@ def test_a_goal_in_the_unit_itself_needs_no_other_side() -> None:
         "end to end at 10,000 records/s, p50",
         "commits of 100 groups of 3",
         "rebalance of 50 members",
+        "transactions of 1 record, 1 producer",
+        "transactions of 1 MB, 100 producers",
+        "commit's call until it is visible, p99",
+        "commit's answer until the next acknowledgement, p50",
+        "read_committed, log with transactions",
+        "read_uncommitted, log without transactions",
         "Spark trigger of a micro-batch",
         "memory, idle",
         "memory, loaded",
@@ -155,6 +161,8 @@ def test_figures_that_have_a_goal_are_found_by_it(metric: str) -> None:
         "one record at a time, native, p99.9",
         "mixed, one record at a time, p99",
         "commits of 10 groups of 3",
+        "commit's call until its answer, p50",
+        "read_committed over read_uncommitted, log with transactions",
         "growth, 1,000 partitions: memory, idle",
     ],
 )
@@ -184,6 +192,7 @@ def test_figures_are_chosen_by_the_beginning_of_their_names() -> None:
 
 
 def test_what_takes_long_is_measured_by_name_alone() -> None:
-    growth = ["growth-partitions", "growth-connections", "growth-log", "growth-segments"]
+    growing = ("partitions", "connections", "log", "segments", "transactional-ids")
+    growth = [f"growth-{what}" for what in growing]
     assert selected(["growth"]) == growth
     assert selected([]) == [name for name in FIGURES if name not in growth]

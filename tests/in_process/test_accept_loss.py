@@ -88,7 +88,7 @@ def test_what_is_left_is_kept_and_what_was_named_goes(
             assert gateway.partition().state is PartitionState.RECOVERING
             done = await asked(gateway, "loss.accept", gone=["store-0", "store-1"], token=plan["token"])
             assert done["partitions"] == [
-                {"partition": "orders-0", "serves": True, "end": 2, "reason": "", "open": ""}
+                {"partition": "orders-0", "serves": True, "end": 2, "reason": "", "open": "", "aborted": ""}
             ]
             # The others come back after all: they hear the end, and are members as before.
             await cluster.start(0, 1)
@@ -224,6 +224,45 @@ def test_transactions_of_which_it_is_not_known_how_they_ended_are_not_shown_as_c
                 opened.aborted.collect(0, 1, listed)
                 opened.aborted.collect(1, end, listed)
                 assert dict(listed) == open_ones
+
+    stores(body)
+
+
+def test_a_transaction_whose_marker_was_given_up_and_that_nobody_knows_is_aborted(
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(cluster: Cluster) -> None:
+        async with cluster.gateway(monkeypatch) as (gateway, _):
+            await gateway.until_live(0, 1, 2)
+            await gateway.broker.create_topic("orders", 1, {}, 3)
+            await gateway.until_ready(0)
+            partition = gateway.partition()
+            await write_script(partition, "p a")
+            (opened,) = partition.chain.open_segments()
+            await until_all_have(cluster, opened.segment.address, 1)
+            await cluster.stop(2)
+            await write_script(partition, "+a p")
+        await cluster.stop(0, 1)
+        await cluster.start(2)
+        async with cluster.gateway(monkeypatch) as (gateway, _):
+            await gateway.until_live(2)
+            await waits(gateway)
+            gone = ["store-0", "store-1"]
+            plan = await asked(gateway, "loss.plan", gone=gone)
+            done = await asked(gateway, "loss.accept", gone=gone, token=plan["token"])
+            (told,) = done["partitions"]
+            # One store of three takes no markers, until the others have their places.
+            assert (told["serves"], told["open"], told["aborted"]) == (True, "producer 97 from offset 1", "")
+            partition = gateway.partition()
+            assert partition.last_stable_offset == 1
+            await cluster.start(0, 1)
+            while partition.last_stable_offset < 3:  # noqa: ASYNC110  nothing tells
+                await trio.sleep(0.01)
+            assert partition.producers.state.open_transactions() == {}
+            assert partition.last_stable_offset == partition.high_watermark == 3
+            shown, aborted = await partition.read_committed(0, 1 << 20)
+            assert [read_header(one).base_offset for one in shown] == [0, 1]
+            assert aborted == [(97, 1)]
 
     stores(body)
 

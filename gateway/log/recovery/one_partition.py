@@ -339,8 +339,9 @@ class PartitionRecovery:
         if self._accepts_loss and found:
             logger.warning(
                 "%s: these transactions are open, and readers of what is committed wait for them: %s. One "
-                "whose marker was lost, or of which no coordinator knows, has to be ended by "
-                "kafka-transactions.sh abort --topic %s --partition %d --start-offset OFFSET",
+                "whose marker was lost, or of which no coordinator knows, is aborted by 'dafka store "
+                "accept-loss --gone', or else has to be ended by "
+                "'dafka transactions abort %s --partition %d --start-offset OFFSET'",
                 self._name, named_transactions(found), self.partition.topic.name, self.partition.index,
             )  # fmt: skip
 

@@ -51,8 +51,8 @@ def assignment(topic: str, partition: int) -> bytes:
     return bytes(2) + _INT32.pack(1) + len(name).to_bytes(2) + name + numbers + _INT32.pack(-1)
 
 
-def await_coordinator(bootstrap: str, group_id: str) -> None:
-    """Until the group can be served: the first one that is asked for makes `__consumer_offsets`."""
+def await_coordinator(bootstrap: str, key: str, key_type: int = messages.GROUP) -> None:
+    """Until a group, or a transactional id, can be served: the first one makes the coordinator's topic."""
     connection = Connection(bootstrap)
     deadline = time.monotonic() + COORDINATOR_SECONDS
     try:
@@ -60,13 +60,13 @@ def await_coordinator(bootstrap: str, group_id: str) -> None:
             values = messages.decoded(
                 ApiKey.FIND_COORDINATOR,
                 messages.FIND_COORDINATOR_VERSION,
-                connection.ask(messages.find_coordinator(group_id)),
+                connection.ask(messages.find_coordinator(key, key_type)),
             )
             (found,) = values["coordinators"]
             if found["error_code"] == ErrorCode.NONE:
                 return
             if time.monotonic() > deadline:
-                raise Refused(f"no coordinator of {group_id}: {found}")
+                raise Refused(f"no coordinator of {key}: {found}")
             time.sleep(0.1)
     finally:
         connection.close()

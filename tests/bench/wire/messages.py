@@ -20,6 +20,7 @@ SYNC_VERSION: Final = 5
 HEARTBEAT_VERSION: Final = 4
 LEAVE_VERSION: Final = 5
 FIND_COORDINATOR_VERSION: Final = 4
+INIT_PRODUCER_ID_VERSION: Final = 4
 
 # Newer answers have the epoch of Kafka's features, which moves by itself.
 API_VERSIONS_VERSION: Final = 2
@@ -32,6 +33,9 @@ PROTOCOL_TYPE: Final = "consumer"
 PROTOCOL: Final = "range"
 SESSION_TIMEOUT_MS: Final = 45_000
 REBALANCE_TIMEOUT_MS: Final = 300_000
+TRANSACTION_TIMEOUT_MS: Final = 60_000
+GROUP: Final = 0
+TRANSACTION: Final = 1
 
 
 def framed(request: Any, correlation_id: int = 0) -> bytes:
@@ -107,9 +111,23 @@ def list_offsets(topics: Mapping[str, int], timestamp: int) -> bytes:
     )
 
 
-def find_coordinator(group_id: str) -> bytes:
+def find_coordinator(key: str, key_type: int = GROUP) -> bytes:
     request = REQUEST_CLASSES[ApiKey.FIND_COORDINATOR]
-    return framed(request(version=FIND_COORDINATOR_VERSION, key_type=0, coordinator_keys=[group_id]))
+    return framed(request(version=FIND_COORDINATOR_VERSION, key_type=key_type, coordinator_keys=[key]))
+
+
+def init_producer_id(transactional_id: str) -> bytes:
+    """As a producer that begins: another one of this id is fenced."""
+    request = REQUEST_CLASSES[ApiKey.INIT_PRODUCER_ID]
+    return framed(
+        request(
+            version=INIT_PRODUCER_ID_VERSION,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+    )
 
 
 def join(group_id: str, member_id: str, subscription: bytes) -> bytes:

@@ -100,3 +100,23 @@ def test_what_is_open_is_superseded_if_it_lies_beyond() -> None:
 def test_a_deletion_is_written_as_one() -> None:
     (batch,) = batches_of({("g", "orders", 0): None}, 40, 7, 99)
     assert [(key, value) for _, key, value in keyed_records(batch)] == [(offset_key("g", "orders", 0), None)]
+
+
+def test_what_a_transaction_has_committed_later_is_as_it_was_before() -> None:
+    later = marker_batch(7, 0, EndMarker(True, 1), 100)
+    before = plain(("g", 0, 5), base=0)
+    in_it = in_transaction(("g", 0, 7), ("g", 1, 7), base=1)
+
+    def found(before_ms: int | None, *batches: bytes, cleaned_to: int = -1) -> dict[int, int | None]:
+        commits = Commits(before_ms, cleaned_to)
+        commits.feed(batches)
+        return {key[2]: value and value.offset for key, value in commits.beyond(ENDS).items()}
+
+    assert found(99, before, in_it, later) == {0: 5, 1: None}
+    assert found(100, before, in_it, later) == found(None, before, in_it, later) == {}
+    # What came after it has the last word, and is kept.
+    assert found(99, before, in_it, later, plain(("g", 0, 8), base=4)) == {1: None}
+    # What was before is not known any more.
+    assert found(99, before, in_it, later, cleaned_to=3) == {}
+    # What is restored of it is cut off as everything is.
+    assert found(99, plain(("g", 0, 99), base=0), in_it, later) == {0: 10, 1: None}

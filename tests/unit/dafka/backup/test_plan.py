@@ -73,6 +73,13 @@ def test_groups_keep_their_offsets() -> None:
     assert planned.lost == 0
 
 
+def test_transactional_ids_keep_their_epochs() -> None:
+    (planned,) = plan(manifest(partition(*CHAIN, topic="__transaction_state")), 99, accept_loss=False)
+    assert (planned.lost, planned.lacks_end) == (0, False)
+    (planned,) = plan(manifest(partition(*CHAIN)), 99, accept_loss=False)
+    assert planned.lacks_end
+
+
 def test_what_was_never_written_to_is_nothing() -> None:
     assert plan(manifest(partition(record=None)), None, accept_loss=False) == []
 

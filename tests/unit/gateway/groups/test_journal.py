@@ -11,8 +11,8 @@ from trio.testing import wait_all_tasks_blocked
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.offsets import OffsetTable
 from gateway.groups.records import GroupRecord, OffsetRecord
-from gateway.journal.group_commit import MAX_LARGE_BYTES, MAX_WAITING_BYTES, WRITE_TIMEOUT_SECONDS
-from gateway.journal.lane import MAX_BATCH_BYTES
+from gateway.journal.group_commit import MAX_LARGE_BYTES, WRITE_TIMEOUT_SECONDS
+from gateway.journal.lane import MAX_BATCH_BYTES, MAX_WAITING_BYTES
 from gateway.log.idempotence.state import ProducerState
 from tests.unit.gateway.groups.offsets_log import OffsetsLog, offset, run
 from tests.unit.gateway.log.fake_log import FakeLog

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.journal.lane import MAX_BATCH_BYTES, RECORD_OVERHEAD_BYTES, Lane, Write
+from gateway.common.clients import NOBODY
+from gateway.journal.lane import MAX_BATCH_BYTES, MAX_WAITING_BYTES, RECORD_OVERHEAD_BYTES, Lane, Write
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 FAILED = KafkaError(ErrorCode.NOT_COORDINATOR, "gone")
@@ -15,9 +16,9 @@ class Scene:
         self.lane = Lane()
         self.told: list[tuple[str, KafkaError | None]] = []
 
-    def add(self, name: str, size: int = 100) -> Write:
+    def add(self, name: str, size: int = 100, client: str = NOBODY) -> Write:
         records = [(name.encode(), bytes(size - len(name) - RECORD_OVERHEAD_BYTES))]
-        write = Write(records, lambda error: self.told.append((name, error)))
+        write = Write(records, lambda error: self.told.append((name, error)), client=client)
         assert write.size == size
         self.lane.add(write)
         return write
@@ -61,14 +62,14 @@ def test_bytes_that_wait_and_large_writes_are_counted() -> None:
     scene.add("b", 300)
     large = MAX_BATCH_BYTES + 1
     scene.add("c", large)
-    assert (scene.lane.waiting_bytes, scene.lane.large_bytes) == (500 + large, large)
+    assert (scene.lane.waiting_bytes, scene.lane.large_bytes()) == (500 + large, large)
     assert scene.take() == ["a", "b"]
     assert scene.lane.waiting_bytes == large
     scene.lane.settle()
     assert scene.take() == ["c"]
-    assert (scene.lane.waiting_bytes, scene.lane.large_bytes) == (0, large)
+    assert (scene.lane.waiting_bytes, scene.lane.large_bytes()) == (0, large)
     scene.lane.settle()
-    assert scene.lane.large_bytes == 0
+    assert scene.lane.large_bytes() == 0
 
 
 def test_when_the_partition_fails_everything_is_settled_with_its_error() -> None:
@@ -136,3 +137,72 @@ def test_writes_that_wait_too_long_are_withdrawn_without_a_look_at_the_others() 
     assert lane.is_idle
     assert lane.waiting_bytes == 0
     assert Counted.comparisons <= len(writes)
+
+
+def test_clients_have_turns_and_what_one_asks_for_is_in_order() -> None:
+    scene = Scene()
+    quarter = MAX_BATCH_BYTES // 4
+    greedy = [f"a{number}" for number in range(12)]
+    for name in greedy:
+        scene.add(name, quarter, "greedy")
+    scene.add("b", quarter, "modest")
+    for name in ("c0", "c1"):
+        scene.add(name, quarter, "another")
+    batches = []
+    while names := scene.take():
+        batches.append(names)
+        scene.lane.settle()
+    assert batches[0] == ["a0", "b", "c0", "a1"]
+    assert batches[1] == ["c1", "a2", "a3", "a4"]
+    assert [name for names in batches for name in names if name[0] == "a"] == greedy
+    assert [name for name, _ in scene.told] == [name for names in batches for name in names]
+
+
+def test_one_client_may_have_half_of_what_others_leave_waiting() -> None:
+    scene = Scene()
+    size, taken = 1024, 0
+    while scene.lane.has_room("greedy", size):
+        scene.add(f"{taken}", size, "greedy")
+        taken += 1
+    assert taken * size == MAX_WAITING_BYTES // 2
+    assert scene.lane.has_room("modest", size)
+    assert scene.lane.has_room(NOBODY, MAX_WAITING_BYTES // 2)
+    withdrawn = scene.add("late", size, "greedy")
+    scene.lane.withdraw(withdrawn, FAILED)
+    scene.take()
+    assert scene.lane.has_room("greedy", MAX_BATCH_BYTES)
+    assert not scene.lane.has_room("greedy", MAX_BATCH_BYTES + 1)
+    scene.lane.drop(FAILED)
+    assert scene.lane.waiting_bytes == 0
+    assert scene.lane.has_room("greedy", MAX_WAITING_BYTES // 2)
+
+
+def test_what_waits_for_all_comes_behind_every_client_s_writes() -> None:
+    scene = Scene()
+    half = MAX_BATCH_BYTES // 2
+    scene.add("nobody's", half)
+    scene.lane.add(Write((), lambda error: scene.told.append(("all", error))))
+    for name in ("a0", "a1", "a2"):
+        scene.add(name, half, "a")
+    scene.lane.add(Write((), lambda error: scene.told.append(("all again", error))))
+    scene.add("a3", half, "a")
+    while scene.lane.take():
+        scene.lane.settle()
+    told = [name for name, _ in scene.told]
+    assert told.index("nobody's") < told.index("all") < told.index("all again")
+    assert told.index("a2") < told.index("all again")
+    assert [name for name in told if name[0] == "a" and name[1:].isdigit()] == ["a0", "a1", "a2", "a3"]
+    assert scene.lane.is_idle
+
+
+def test_large_writes_are_counted_by_client() -> None:
+    scene = Scene()
+    large = MAX_BATCH_BYTES + 1
+    scene.add("a", large, "a")
+    scene.add("b", large, "b")
+    assert scene.take() == ["a"]
+    assert (scene.lane.large_bytes(), scene.lane.large_bytes("b"), scene.lane.large_bytes("c")) == (
+        2 * large,
+        large,
+        0,
+    )

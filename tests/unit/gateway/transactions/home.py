@@ -52,6 +52,8 @@ class FakeJournal:
     def __init__(self) -> None:
         self.log: list[tuple[int, bytes, bytes | None]] = []
         self.entered: list[tuple[str, TransactionMetadata | None]] = []
+        self.clients: list[str] = []
+        """Whose writes these are."""
         self.on_its_way: list[FakePending] = []
         self.has_some = trio.Event()
         self.held = False
@@ -70,13 +72,19 @@ class FakeJournal:
                 self.settle()
 
     def enter(
-        self, index: int, transactional_id: str, metadata: TransactionMetadata | None, effect: Effect
+        self,
+        index: int,
+        transactional_id: str,
+        metadata: TransactionMetadata | None,
+        effect: Effect,
+        client: str = NOBODY,
     ) -> FakePending:
         if self.refuses is not None:
             raise KafkaError(self.refuses, "the log is away")
         value = None if metadata is None else transaction_value(metadata)
         pending = FakePending(index, (transaction_key(transactional_id), value), effect)
         self.entered.append((transactional_id, metadata))
+        self.clients.append(client)
         effect.start()
         self.on_its_way.append(pending)
         self.has_some.set()

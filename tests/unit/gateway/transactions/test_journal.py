@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from gateway.common.clients import NOBODY
 from gateway.common.marker import Marker
 from gateway.journal.group_commit import WRITE_TIMEOUT_SECONDS, NoEffect, Pending
 from gateway.journal.lane import size_of
@@ -49,8 +51,8 @@ class TransactionLog(FakeLog):
             yield
             nursery.cancel_scope.cancel()
 
-    def enter(self, name: str, metadata: TransactionMetadata | None) -> Pending:
-        return self.journal.enter(0, name, metadata, NoEffect())
+    def enter(self, name: str, metadata: TransactionMetadata | None, client: str = NOBODY) -> Pending:
+        return self.journal.enter(0, name, metadata, NoEffect(), client)
 
     async def durable(self) -> None:
         self.acknowledge()
@@ -240,5 +242,40 @@ def test_a_marker_is_appended_and_answered_when_it_is_durable() -> None:
             await wait_all_tasks_blocked()
             assert told[2:] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
             assert await target.write(("t", 0), marker(3)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    run(main)
+
+
+def fill(log: TransactionLog, wide: TransactionMetadata) -> int:
+    """Enter as much as one client may; how much that was."""
+    for taken in range(1_000_000):
+        try:
+            log.enter(f"greedy-{taken}", wide, "greedy")
+        except KafkaError as error:
+            if error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                return taken
+            raise
+    raise AssertionError("there is no bound")
+
+
+@pytest.mark.parametrize("partitions", [1, 6000], ids=["small", "too-large-to-share-a-batch"])
+def test_who_writes_as_fast_as_he_can_keeps_nobody_waiting(partitions: int) -> None:
+    wide = replace(
+        known(Ongoing), partitions=frozenset((f"orders-{index}", 0) for index in range(partitions))
+    )
+
+    async def main() -> None:
+        log = TransactionLog()
+        async with log.running():
+            first = log.enter("first", wide, "greedy")
+            await wait_all_tasks_blocked()  # it is on its way
+            assert fill(log, wide) > 30
+            modest = log.enter("modest", known(Ongoing), "modest")
+            await log.durable()
+            assert (first.done, modest.done) == (True, False)
+            for _ in range(2):  # its turn comes with the second batch after that at the latest
+                await log.durable()
+            assert (modest.done, modest.error) == (True, None)
+            log.enter("again", wide, "greedy")
 
     run(main)

@@ -1,0 +1,191 @@
+"""What the commands ask of transaction coordinators, and of partitions, of a gateway or of any Kafka."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from dafka.commands.cluster import Cluster
+from dafka.commands.exits import CommandFailed
+from dafka.commands.kafka_client import TIMEOUT_SECONDS, KafkaClient, error_name
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.schemas import REQUEST_CLASSES
+
+LIST_TRANSACTIONS_VERSION: Final = 0
+DESCRIBE_TRANSACTIONS_VERSION: Final = 0
+DESCRIBE_PRODUCERS_VERSION: Final = 0
+WRITE_TXN_MARKERS_VERSION: Final = 1
+FIND_COORDINATOR_VERSION: Final = 3
+"""The lowest that say all that is shown: every Kafka from 3.0 on has them."""
+
+OF_TRANSACTIONS: Final = 1
+"""The kind of coordinator that FindCoordinator is asked for."""
+
+RETRIED: Final = {"COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"}
+"""Over in a moment, most likely."""
+
+RETRY_SECONDS: Final = 0.2
+"""Between two tries at what a coordinator could not do yet."""
+
+
+class Listed(NamedTuple):
+    """A transactional id, as the gateway that looks after it lists it."""
+
+    transactional_id: str
+    coordinator: int
+    producer_id: int
+    state: str
+
+
+class Described(NamedTuple):
+    """A transactional id as its coordinator tells it. `start_ms`: when its transaction began, or the last
+    one, ms since 1970; -1 for none.
+    """
+
+    transactional_id: str
+    coordinator: int
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_ms: int
+    partitions: list[tuple[str, int]]
+
+
+class Transactions:
+    """The transactions of a cluster. Raises KafkaTrouble, CommandFailed."""
+
+    def __init__(self, bootstrap: KafkaClient, cluster: Cluster) -> None:
+        self._bootstrap = bootstrap
+        self._cluster = cluster
+
+    def list(self, states: Sequence[str] = ()) -> list[Listed]:
+        """Every transactional id, or those in these states, by name."""
+        found: list[Listed] = []
+        for broker in self._cluster.metadata([]).brokers:
+            answer = self._until_ready(
+                "cannot list transactions",
+                lambda node_id=broker.node_id: self._cluster.leader(node_id).ask(
+                    ApiKey.LIST_TRANSACTIONS,
+                    LIST_TRANSACTIONS_VERSION,
+                    state_filters=[*states],
+                    producer_id_filters=[],
+                ),
+            )
+            if answer.unknown_state_filters:
+                raise CommandFailed(f"there is no state {', '.join(answer.unknown_state_filters)}")
+            found += [
+                Listed(one.transactional_id, broker.node_id, one.producer_id, one.transaction_state)
+                for one in answer.transaction_states
+            ]
+        return sorted(found)
+
+    def describe(self, transactional_id: str) -> Described:
+        """One id that is there."""
+        doing = f"transactional id {transactional_id}"
+        node_id: int = self._until_ready(
+            doing,
+            lambda: self._bootstrap.ask(
+                ApiKey.FIND_COORDINATOR,
+                FIND_COORDINATOR_VERSION,
+                key=transactional_id,
+                key_type=OF_TRANSACTIONS,
+            ),
+        ).node_id
+        self._cluster.metadata([])
+        told = self._until_ready(
+            doing,
+            lambda: (
+                self._cluster.leader(node_id)
+                .ask(
+                    ApiKey.DESCRIBE_TRANSACTIONS,
+                    DESCRIBE_TRANSACTIONS_VERSION,
+                    transactional_ids=[transactional_id],
+                )
+                .transaction_states[0]
+            ),
+        )
+        return Described(
+            transactional_id,
+            node_id,
+            told.transaction_state,
+            told.producer_id,
+            told.producer_epoch,
+            told.transaction_timeout_ms,
+            told.transaction_start_time_ms,
+            sorted((topic.topic, index) for topic in told.topics for index in topic.partitions),
+        )
+
+    def abort(self, topic: str, index: int, start_offset: int) -> int:
+        """Abort the transaction that begins there in a partition, by a marker; its producer's id."""
+        leader = self._leader(topic, index)
+        request: Any = REQUEST_CLASSES[ApiKey.DESCRIBE_PRODUCERS]
+        told = leader.ask(
+            ApiKey.DESCRIBE_PRODUCERS,
+            DESCRIBE_PRODUCERS_VERSION,
+            topics=[request.TopicRequest(name=topic, partition_indexes=[index])],
+        )
+        partition = told.topics[0].partitions[0]
+        _check(f"{topic}-{index}", partition.error_code)
+        found = [one for one in partition.active_producers if one.current_txn_start_offset == start_offset]
+        if not found:
+            open_ones = sorted(
+                one.current_txn_start_offset
+                for one in partition.active_producers
+                if one.current_txn_start_offset >= 0
+            )
+            named = ", ".join(map(str, open_ones)) or "none"
+            raise CommandFailed(
+                f"{topic}-{index}: no open transaction begins at offset {start_offset}; there begin: {named}"
+            )
+        (producer,) = found
+        self._write_abort(leader, topic, index, producer)
+        return int(producer.producer_id)
+
+    def _write_abort(self, leader: KafkaClient, topic: str, index: int, producer: Any) -> None:
+        request: Any = REQUEST_CLASSES[ApiKey.WRITE_TXN_MARKERS].WritableTxnMarker
+        marker = request(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            transaction_result=False,
+            topics=[request.WritableTxnMarkerTopic(name=topic, partition_indexes=[index])],
+            # None has ended a transaction of it here, if that is -1.
+            coordinator_epoch=max(0, producer.coordinator_epoch),
+        )
+        answer = leader.ask(ApiKey.WRITE_TXN_MARKERS, WRITE_TXN_MARKERS_VERSION, markers=[marker])
+        _check(f"{topic}-{index}", answer.markers[0].topics[0].partitions[0].error_code)
+
+    def _leader(self, topic: str, index: int) -> KafkaClient:
+        (described,) = self._cluster.metadata([topic]).topics
+        _check(topic, described.error_code)
+        for partition in described.partitions:
+            if partition.partition_index == index:
+                return self._cluster.leader(partition.leader_id)
+        raise CommandFailed(f"{topic} has no partition {index}")
+
+    def _until_ready(self, doing: str, ask: Any) -> Any:
+        """The answer, asked again while a coordinator is not ready."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while True:
+            answer = ask()
+            name = error_name(answer.error_code)
+            if not answer.error_code:
+                return answer
+            if name not in RETRIED or time.monotonic() >= deadline:
+                _check(doing, answer.error_code)
+            time.sleep(RETRY_SECONDS)
+
+
+REASONS: Final = {
+    "TRANSACTIONAL_ID_NOT_FOUND": "there is no such id. 'dafka transactions list' shows those that are there",
+    "UNKNOWN_TOPIC_OR_PARTITION": "it is not there. 'dafka topics list' shows the topics",
+    "NOT_LEADER_OR_FOLLOWER": "its leader is another one by now. Try again",
+}
+
+
+def _check(what: str, code: int) -> None:
+    """Raises CommandFailed, if that is an error."""
+    if code:
+        name = error_name(code)
+        raise CommandFailed(f"{what}: {REASONS.get(name, name)}.")

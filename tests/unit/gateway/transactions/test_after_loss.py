@@ -1,0 +1,155 @@
+"""After a loss that was accepted nothing is open that nobody ends, and nothing is committed in part."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from gateway.common.marker import Marker
+from gateway.log.idempotence.state import ProducerState
+from gateway.transactions.after_loss import AGAIN_SECONDS, LOADED_SECONDS, AfterLoss, Open
+from gateway.transactions.outcomes import Answer
+from tests.unit.gateway.transactions.home import START_MS, Home, run
+from wireproto.kafka.errors import ErrorCode
+from wireproto.records.control import EndMarker
+
+LOST = ("orders", 0)
+
+
+def partition(*open_ones: tuple[int, int, int], name: tuple[str, int] = LOST) -> Any:
+    """One that serves, with open transactions: producer id, epoch, first offset."""
+    state = ProducerState()
+    for producer_id, epoch, offset in open_ones:
+        state.applied(producer_id, epoch, 0, offset, 1, 9, START_MS, is_transactional=True)
+    topic, index = name
+    return SimpleNamespace(
+        topic=SimpleNamespace(name=topic), index=index, producers=SimpleNamespace(state=state)
+    )
+
+
+class Appends:
+    """Takes the markers that are appended here."""
+
+    def __init__(self, *answers: ErrorCode) -> None:
+        self.answers = list(answers)
+        self.written: list[tuple[tuple[str, int], Marker]] = []
+
+    async def __call__(self, place: tuple[str, int], marker: Marker) -> ErrorCode:
+        await trio.lowlevel.checkpoint()
+        self.written.append((place, marker))
+        return self.answers.pop(0) if self.answers else ErrorCode.NONE
+
+
+async def end(home: Home, appends: Appends, *partitions: Any, accepted_ms: int | None = None) -> Any:
+    at = home.now_ms() if accepted_ms is None else accepted_ms
+    found = await AfterLoss(home.coordinator, appends).end(partitions, at)
+    await wait_all_tasks_blocked()
+    return found
+
+
+@pytest.mark.parametrize("topic", [True, False], ids=["others-are-known", "no-ids-at-all"])
+def test_what_no_coordinator_knows_is_aborted(topic: bool) -> None:
+    async def main() -> None:
+        home, appends = Home(topic=topic), Appends()
+        async with home.running():
+            found = await end(home, appends, partition((7, 3, 40), (8, 0, 41)), partition(name=("b", 1)))
+            assert found == {LOST: [Open(7, 40), Open(8, 41)]}
+            assert appends.written == [(LOST, Marker(7, 3, 0, False)), (LOST, Marker(8, 0, 0, False))]
+
+    run(main)
+
+
+def test_what_has_lost_a_part_is_aborted_everywhere_by_its_coordinator(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        home, appends = Home(), Appends()
+        async with home.running():
+            pid, epoch = await home.open()
+            assert await end(home, appends, partition((pid, epoch, 40))) == {}
+            home.journal.settle()
+            await wait_all_tasks_blocked()
+            assert home.state() == "CompleteAbort"
+            assert appends.written == []
+            assert {place for place, _ in home.target.written} == {("orders", 0), ("orders", 1)}
+            assert {marker[:4] for _, marker in home.target.written} == {(pid, epoch + 1, 7, False)}
+            assert "transactional id t: its transaction has lost a part" in caplog.text
+            # Its producer begins again as after a timeout.
+            assert (await home.end(pid, epoch)).error is ErrorCode.PRODUCER_FENCED
+            assert await home.init() == Answer(ErrorCode.NONE, pid, epoch + 2)
+
+    run(main)
+
+
+def test_what_is_whole_goes_on() -> None:
+    async def main() -> None:
+        home, appends = Home(), Appends()
+        async with home.running():
+            pid, epoch = await home.open()
+            assert await end(home, appends, partition((pid, epoch, 40)), accepted_ms=START_MS - 1) == {}
+            assert await end(home, appends, partition(name=("others", 0))) == {}
+            assert (home.state(), appends.written) == ("Ongoing", [])
+
+    run(main)
+
+
+def test_what_is_decided_is_carried_out() -> None:
+    async def main() -> None:
+        home, appends = Home(), Appends()
+        async with home.running():
+            home.target.go = trio.Event()
+            pid, epoch = await home.open()
+            assert (await home.end(pid, epoch)).error is ErrorCode.NONE
+            assert await end(home, appends, partition((pid, epoch, 40))) == {}
+            assert (home.state(), appends.written) == ("PrepareCommit", [])
+            home.target.go.set()
+            await wait_all_tasks_blocked()
+            home.journal.settle()
+            assert {marker.is_commit for _, marker in home.target.written} == {True}
+
+    run(main)
+
+
+def test_what_cannot_be_aborted_now_is_once_the_partition_takes_markers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        home, appends = Home(), Appends(*[ErrorCode.NOT_ENOUGH_REPLICAS] * 3)
+        after = AfterLoss(home.coordinator, appends)
+        async with home.running():
+            home.nursery.start_soon(after.run)
+            lost = partition((7, 3, 40), (8, 0, 41))
+            assert await after.end([lost], home.now_ms()) == {}
+            assert "orders-0: the transaction of producer 7 from offset 40" in caplog.text
+            lost.producers.state.ended(8, 0, EndMarker(False, 0), 50, 9, START_MS)  # by somebody's hand
+            appended = len(appends.written)
+            await trio.sleep(AGAIN_SECONDS * 1.5)
+            assert [marker.producer_id for _, marker in appends.written[appended:]] == [7]
+            await trio.sleep(AGAIN_SECONDS)
+            assert [marker.producer_id for _, marker in appends.written[appended:]] == [7, 7]
+            lost.producers.state.ended(7, 3, EndMarker(False, 0), 51, 9, START_MS)
+            await trio.sleep(AGAIN_SECONDS * 3)
+            assert len(appends.written) == appended + 2
+            assert "producer 7 from offset 40 is aborted" in caplog.text
+
+    run(main)
+
+
+def test_nothing_is_aborted_before_all_ids_are_known(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        home, appends = Home(), Appends()
+        home.journal.may_load = trio.Event()
+        async with home.running():
+            before = trio.current_time()
+            assert await end(home, appends, partition((7, 3, 40))) == {}
+            assert trio.current_time() - before >= LOADED_SECONDS
+            assert appends.written == []
+            assert "transactional ids are not loaded" in caplog.text
+            home.journal.may_load.set()
+            assert await end(home, appends, partition((7, 3, 40))) == {LOST: [Open(7, 40)]}
+
+    run(main)
