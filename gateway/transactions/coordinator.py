@@ -87,7 +87,7 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         self.journal = TransactionJournal(cluster, self._lost)
         self.markers = Markers(target, target.exists)
         self.sweep = Sweep(self)
-        self._forgetting = Forgetting(self.loaded, partial(self._forget_one, expiration_ms=IDLE_MS))
+        self.forgetting = Forgetting(self.loaded, partial(self._forget_one, expiration_ms=IDLE_MS))
         self.timed_out = 0
         """Transactions that were aborted because they were open for too long, in this life."""
         self._epochs: dict[int, int] = {}
@@ -159,7 +159,7 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         if transactional_id not in self.transactions:
             has_room = partial(self.room.has_room, transactional_id, client)
             if not has_room():
-                await self._forgetting.make_room(client, self._now_ms(), has_room)
+                await self.forgetting.make_room(client, self._now_ms(), has_room)
         new_producer_id: int | None = None
         while True:
             one = self._one(transactional_id, client)

@@ -10,11 +10,11 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from gateway.transactions import forgetting, sweep
 from gateway.transactions import room as room_module
-from gateway.transactions import sweep
 from gateway.transactions.adding import AddPartitions
 from gateway.transactions.coordinator import UNTIL_FREE_SECONDS
-from gateway.transactions.forgetting import IDLE_MS
+from gateway.transactions.forgetting import IDLE_MS, LOOK_SECONDS
 from gateway.transactions.outcomes import Answer
 from tests.unit.gateway.transactions.home import LEADER_EPOCH, ORDERS, TIMEOUT_MS, Home, run
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -539,6 +539,56 @@ def test_at_the_bound_ids_that_nobody_has_used_for_long_make_room_for_new_ones(
             assert home.state("id-0") == "Ongoing"
             held = home.coordinator.room.held
             assert held.used == held.held("a") + held.held("b") + held.held("c")
+
+    run(main)
+
+
+def test_who_asks_for_room_again_and_again_has_ids_looked_through_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also while others get their room by what was found then."""
+    monkeypatch.setattr(room_module, "MAX_TRANSACTIONS_BYTES", 12 * (room_module.ID_BYTES + 40))
+
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            for number in range(3):
+                assert (await home.init(f"b-{number}", client="b")).error is NONE
+            await trio.sleep(IDLE_MS / 1000)
+            for number in range(4):
+                assert (await home.init(f"a-{number}", client="a")).error is NONE
+            looks = home.coordinator.forgetting.looks
+            for _ in range(20):
+                assert await refused(lambda: home.init("a-more", client="a")) is NOT_AVAILABLE
+            for number in range(3, 7):
+                assert (await home.init(f"b-{number}", client="b")).error is NONE
+            assert home.coordinator.forgetting.looks == looks + 1
+            await trio.sleep(LOOK_SECONDS)
+            assert await refused(lambda: home.init("a-more", client="a")) is NOT_AVAILABLE
+            assert home.coordinator.forgetting.looks == looks + 2
+
+    run(main)
+
+
+@pytest.mark.parametrize("found", [1, 256])
+def test_all_of_a_client_s_idle_ids_make_room_however_few_are_found_at_once(
+    monkeypatch: pytest.MonkeyPatch, found: int
+) -> None:
+    monkeypatch.setattr(room_module, "MAX_TRANSACTIONS_BYTES", 8 * (room_module.ID_BYTES + 40))
+    monkeypatch.setattr(forgetting, "FORGOTTEN_AT_ONCE", found)
+
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            for number in range(4):
+                assert (await home.init(f"old-{number}", client="a")).error is NONE
+                await trio.sleep(1)
+            await trio.sleep(IDLE_MS / 1000)
+            for number in range(4):
+                assert (await home.init(f"new-{number}", client="a")).error is NONE
+                left = [name for name in sorted(home.coordinator.transactions) if name.startswith("old")]
+                assert left == ([f"old-{one}" for one in range(number + 1, 4)] if found == 1 else [])
+            assert await refused(lambda: home.init("new-4", client="a")) is NOT_AVAILABLE
 
     run(main)
 
