@@ -113,7 +113,7 @@ def _shares_with(numbered: tuple[int, Write]) -> object:
 class Lane:
     """The writes of one partition."""
 
-    __slots__ = ("_added", "_in_flight", "_shares", "_waiting", "waiting_bytes")
+    __slots__ = ("_added", "_in_flight", "_large", "_shares", "_waiting", "waiting_bytes")
 
     def __init__(self) -> None:
         self._added = 0
@@ -124,6 +124,10 @@ class Lane:
         """The bytes of the writes that are not on their way yet."""
         self._shares = Shares(MAX_WAITING_BYTES)
         """Those of them that may share a batch."""
+        self._large: dict[str, int] = {}
+        """By client, those of the writes, waiting or on their way, that may not: each write that is as large
+        is admitted by them, when thousands of small ones may wait.
+        """
 
     def has_room(self, client: str, size: int) -> bool:
         """Whether so many bytes more of this client may wait here, in a write that may share a batch."""
@@ -138,12 +142,7 @@ class Lane:
         """The bytes of the writes, waiting or on their way, that are too large to share a batch; only those
         of this client, if one is named.
         """
-        waiting = (write for of_client in self._waiting.values() for write in of_client)
-        return sum(
-            write.size
-            for write in chain(waiting, self._in_flight)
-            if write.is_large and client in {None, write.client}
-        )
+        return sum(self._large.values()) if client is None else self._large.get(client, 0)
 
     def add(self, write: Write) -> bool:
         """Another write, behind all of its client that were added before; whether nothing is on its way, so
@@ -153,6 +152,7 @@ class Lane:
         write.number = self._added
         self._waiting.setdefault(write.client, OrderedDict())[write] = None
         self._count(write, write.size)
+        self._count_large(write, write.size)
         return not self._in_flight
 
     def take(self) -> list[Write]:
@@ -194,9 +194,19 @@ class Lane:
         if not write.is_large:
             self._shares.charge(write.client, size)
 
+    def _count_large(self, write: Write, size: int) -> None:
+        if write.is_large:
+            left = self._large.get(write.client, 0) + size
+            if left:
+                self._large[write.client] = left
+            else:
+                del self._large[write.client]
+
     def settle(self, refused: Mapping[Write, KafkaError] = NOTHING_REFUSED) -> None:
         """What was on its way is durable, but for what was refused: its writes are settled."""
         done, self._in_flight = self._in_flight, []
+        for write in done:
+            self._count_large(write, -write.size)
         for write in done:
             write.settled(refused.get(write))
 
@@ -207,6 +217,7 @@ class Lane:
         waiting = sorted(chain.from_iterable(self._waiting.values()), key=attrgetter("number"))
         self._waiting = OrderedDict()
         self._shares, self.waiting_bytes = Shares(MAX_WAITING_BYTES), 0
+        self._large = {}
         in_flight, self._in_flight = self._in_flight, []
         for write in (*in_flight, *waiting):
             write.settled(error)
@@ -215,4 +226,5 @@ class Lane:
         """Settle a write with an error if it is not on its way yet: then it never will be."""
         if write in self._waiting.get(write.client, ()):
             self._remove(write)
+            self._count_large(write, -write.size)
             write.settled(error)

@@ -114,7 +114,7 @@ class Forgetting:
         self.looks += 1
 
     def _take(self, client: str) -> list[Transaction]:
-        """The longest idle ones of what was found of this client, or is nobody's; they are not found again."""
+        """The longest idle ones of what was found of this client, or is nobody's; taken out."""
         whose = client, NOBODY
         found = [this for one in whose for this in self._idle.pop(one, ()) if this.one.client in whose]
         found.sort(reverse=True)

@@ -206,3 +206,45 @@ def test_large_writes_are_counted_by_client() -> None:
         large,
         0,
     )
+
+
+def test_a_large_write_is_counted_until_it_is_settled_however_that_comes() -> None:
+    large = MAX_BATCH_BYTES + 1
+    for end in ("withdraw", "settle", "drop"):
+        scene = Scene()
+        first = scene.add("first", large, "a")
+        second = scene.add("second", large, "a")
+        scene.add("other", large, "b")
+        assert scene.take() == ["first"]
+        scene.lane.withdraw(first, FAILED)
+        assert scene.lane.large_bytes("a") == 2 * large, "it is on its way"
+        if end == "withdraw":
+            scene.lane.withdraw(second, FAILED)
+            assert (scene.lane.large_bytes("a"), scene.lane.large_bytes()) == (large, 2 * large)
+        elif end == "settle":
+            for _ in range(3):
+                scene.lane.settle()
+                scene.take()
+            assert {scene.lane.large_bytes(client) for client in ("a", "b", None)} == {0}
+        else:
+            scene.lane.drop(FAILED)
+            assert {scene.lane.large_bytes(client) for client in ("a", "b", None)} == {0}
+
+
+def test_what_a_large_write_is_admitted_by_is_not_counted_write_by_write() -> None:
+    scene = Scene()
+    for number in range(1000):
+        scene.add(str(number), 100, "small")
+    scene.add("large", MAX_BATCH_BYTES + 1, "a")
+    looked_at: list[Write] = []
+
+    class Watched(Write):
+        @property
+        def is_large(self) -> bool:
+            looked_at.append(self)
+            return False
+
+    scene.lane.add(Watched([], lambda _: None, client="small"))
+    looked_at.clear()
+    assert scene.lane.large_bytes() == scene.lane.large_bytes("a") == MAX_BATCH_BYTES + 1
+    assert looked_at == []
