@@ -238,7 +238,7 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         machine = TransactionMachine() if one is None else one.machine
         return machine.verify_partitions(producer_id, producer_epoch, partitions)
 
-    async def end(self, transactional_id: str, request: EndTxn) -> Answer:
+    async def end(self, transactional_id: str, request: EndTxn, client: str = NOBODY) -> Answer:
         """EndTxn: what to answer, once it is durable; the markers follow. Raises KafkaError as
         `check_served`, and if it could not be written.
         """
@@ -252,6 +252,8 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
             if isinstance(outcome, Needs):
                 new_producer_id = await self._cluster.allocate_producer_id()
                 continue
+            if isinstance(outcome, Write):
+                one.belongs_to(client)  # its partitions may have been added by other gateways
             return await self.answer(self._enter(one, outcome))
 
     async def answer(self, entered: Entered) -> Answer:
