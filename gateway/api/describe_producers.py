@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
-from gateway.common.costs import ELEMENT
+from gateway.common.costs import COUNTED, ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.common.topic_names import invalid_topic_name
 from wireproto.kafka.api_keys import ApiKey
@@ -50,7 +50,7 @@ async def describe_producers(request: Request, broker: Broker) -> Response:
         done += 1
         partitions = []
         for index in topic.partition_indexes:
-            await request.work.before(ELEMENT)
+            await request.work.before(ELEMENT + COUNTED * _known(broker, topic.name, index, left))
             done += 1
             error, message, found = ErrorCode.NONE, None, []
             try:
@@ -66,6 +66,15 @@ async def describe_producers(request: Request, broker: Broker) -> Response:
         topics.append(_Topic(name=topic.name, partitions=partitions))
     elements = done + MAX_PRODUCERS_PER_ANSWER - left
     return await answer_of(elements, request, _Answer(throttle_time_ms=0, topics=topics))
+
+
+def _known(broker: Broker, name: str, index: int, left: int) -> int:
+    """How many producers are looked at for a partition, if that is answered: also those that are expired."""
+    topic = broker.topics.get(name)
+    if topic is None or not 0 <= index < len(topic.partitions):
+        return 0
+    count = topic.partitions[index].producers.state.count
+    return count if count <= left else 0
 
 
 def _producers(broker: Broker, name: str, index: int, left: int) -> list[Any]:
