@@ -17,7 +17,7 @@ others have their places; it is asked again as long as this gateway runs.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
@@ -47,11 +47,26 @@ AGAIN_SECONDS: Final = 1.0
 """Pause before partitions are asked again that have not taken a marker."""
 
 
+LOOKED_AT_TOGETHER: Final = 256
+"""Partitions for which all ids are looked through once: that takes 20 ms for 100,000 ids, and there may be
+thousands of partitions."""
+
+
 class Open(NamedTuple):
     """A transaction that is open in a partition."""
 
     producer_id: int
     first_offset: int
+
+
+class _Unknown(NamedTuple):
+    """One that no coordinator has. Its producer's last batch has `last_offset`."""
+
+    place: TopicPartition
+    partition: Partition
+    producer_id: int
+    first_offset: int
+    last_offset: int
 
 
 class AfterLoss:
@@ -80,8 +95,7 @@ class AfterLoss:
             if not self._coordinator.has_everything:
                 continue  # another gateway may know more, or the partition be its own by now
             left, self._left = self._left, {}
-            for place, partition in left.items():
-                await self._abort_unknown(place, partition)
+            await self._abort_unknown(left)
 
     async def end(
         self, partitions: Sequence[Partition], accepted_ms: int
@@ -98,11 +112,7 @@ class AfterLoss:
         places = {(one.topic.name, one.index): one for one in partitions}
         for one in self._touching(places):
             await self._coordinator.abort_after_loss(one, accepted_ms)
-        return {
-            place: aborted
-            for place, partition in places.items()
-            if (aborted := await self._abort_unknown(place, partition))
-        }
+        return await self._abort_unknown(places)
 
     def _touching(self, places: Iterable[TopicPartition]) -> list[Transaction]:
         """The ids whose transactions have one of these partitions."""
@@ -113,35 +123,64 @@ class AfterLoss:
             if one.machine.metadata is not None and not wanted.isdisjoint(one.machine.metadata.partitions)
         ]
 
-    async def _abort_unknown(self, place: TopicPartition, partition: Partition) -> list[Open]:
-        known = {
-            one.machine.metadata.producer_id
-            for one in self._touching([place])
-            if one.machine.metadata is not None
-        }
-        aborted: list[Open] = []
-        for producer_id, first_offset in partition.producers.state.open_transactions().items():
-            producer = partition.producers.state.find(producer_id)
-            if producer_id in known or producer is None or producer.first_offset != first_offset:
-                continue
-            if not self._coordinator.has_everything:
-                self._left[place] = partition
-                break
-            marker = Marker(producer_id, producer.epoch, max(0, producer.coordinator_epoch), is_commit=False)
-            error = await self._write(place, marker)
-            if error is ErrorCode.NONE:
-                aborted.append(Open(producer_id, first_offset))
-                logger.warning(
-                    "%s-%d: the transaction of producer %d from offset %d is aborted: nobody knows it",
-                    printable(place[0]), place[1], producer_id, first_offset,
-                )  # fmt: skip
-            else:
-                self._left[place] = partition
-                self._limit.warning(
-                    "%s-%d: the transaction of producer %d from offset %d, which nobody knows, cannot be "
-                    "aborted yet: %s",
-                    printable(place[0]), place[1], producer_id, first_offset, error.name,
-                )  # fmt: skip
-        if place in self._left:
-            self._has_left.wake()
+    async def _abort_unknown(
+        self, partitions: Mapping[TopicPartition, Partition]
+    ) -> dict[TopicPartition, list[Open]]:
+        """What was aborted, of each partition where something was."""
+        aborted: dict[TopicPartition, list[Open]] = {}
+        left = list(partitions.items())
+        for first in range(0, len(left), LOOKED_AT_TOGETHER):
+            await trio.lowlevel.checkpoint()
+            for one in self._unknown(left[first : first + LOOKED_AT_TOGETHER]):
+                if await self._abort(one):
+                    aborted.setdefault(one.place, []).append(Open(one.producer_id, one.first_offset))
         return aborted
+
+    def _unknown(self, partitions: Iterable[tuple[TopicPartition, Partition]]) -> list[_Unknown]:
+        """What is open in these partitions, and no coordinator has there. All ids are looked at for that, if
+        anything is open.
+        """
+        found = [
+            _Unknown(place, partition, producer_id, producer.first_offset, producer.last_offset)
+            for place, partition in partitions
+            for producer_id in partition.producers.state.open_transactions()
+            if (producer := partition.producers.state.find(producer_id)) is not None
+        ]
+        places = {one.place for one in found}
+        known = {
+            (place, one.machine.metadata.producer_id)
+            for one in (self._touching(places) if places else ())
+            if one.machine.metadata is not None
+            for place in one.machine.metadata.partitions & places
+        }
+        return [one for one in found if (one.place, one.producer_id) not in known]
+
+    async def _abort(self, one: _Unknown) -> bool:
+        """Whether it was aborted; it may have ended while others were."""
+        place, partition, producer_id, first_offset, last_offset = one
+        producer = partition.producers.state.find(producer_id)
+        if producer is None or producer.first_offset != first_offset:
+            return False
+        # What it has written meanwhile may be of a transaction that is known by now.
+        if not self._coordinator.has_everything or producer.last_offset != last_offset:
+            self._try_again(one)
+            return False
+        marker = Marker(producer_id, producer.epoch, max(0, producer.coordinator_epoch), is_commit=False)
+        error = await self._write(place, marker)
+        if error is ErrorCode.NONE:
+            logger.warning(
+                "%s-%d: the transaction of producer %d from offset %d is aborted: nobody knows it",
+                printable(place[0]), place[1], producer_id, first_offset,
+            )  # fmt: skip
+            return True
+        self._try_again(one)
+        self._limit.warning(
+            "%s-%d: the transaction of producer %d from offset %d, which nobody knows, cannot be aborted "
+            "yet: %s",
+            printable(place[0]), place[1], producer_id, first_offset, error.name,
+        )  # fmt: skip
+        return False
+
+    def _try_again(self, one: _Unknown) -> None:
+        self._left[one.place] = one.partition
+        self._has_left.wake()

@@ -97,6 +97,56 @@ def test_what_is_whole_goes_on() -> None:
     run(main)
 
 
+def test_who_writes_while_others_get_their_markers_is_looked_at_anew() -> None:
+    """An id that keeps its epoch may have begun its next transaction by then, whose records are not lost."""
+
+    async def main() -> None:
+        home, appends = Home(), Appends()
+        async with home.running():
+            pid, epoch = await home.open(partitions=frozenset({("others", 0)}))
+            lost = partition((7, 3, 40), (pid, epoch, 41))
+
+            async def write(place: tuple[str, int], marker: Marker) -> ErrorCode:
+                if not appends.written:
+                    assert await home.add(pid, epoch, frozenset({LOST})) is ErrorCode.NONE
+                    lost.producers.state.applied(pid, epoch, 1, 50, 1, 9, START_MS, is_transactional=True)
+                answer = await appends(place, marker)
+                lost.producers.state.ended(marker.producer_id, 3, EndMarker(False, 0), 60, 9, START_MS)
+                return answer
+
+            after = AfterLoss(home.coordinator, write)
+            home.nursery.start_soon(after.run)
+            assert await after.end([lost], home.now_ms()) == {LOST: [Open(7, 40)]}
+            await trio.sleep(AGAIN_SECONDS * 3)
+            assert appends.written == [(LOST, Marker(7, 3, 0, False))]
+            assert home.state() == "Ongoing"
+
+    run(main)
+
+
+def test_ids_are_looked_at_only_for_partitions_where_something_is_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of which there may be thousands, and 20 ms are needed to look at 100,000 ids."""
+
+    async def main() -> None:
+        home, appends = Home(), Appends()
+        async with home.running():
+            looks: list[object] = []
+            loaded = home.coordinator.loaded
+
+            def counted() -> Any:
+                looks.append(None)
+                return loaded()
+
+            monkeypatch.setattr(home.coordinator, "loaded", counted)
+            others = [partition(name=("others", index)) for index in range(50)]
+            assert await end(home, appends, partition((7, 3, 40)), *others) == {LOST: [Open(7, 40)]}
+            assert len(looks) == 2  # for all that have lost something, and for the one that has one open
+
+    run(main)
+
+
 def test_what_is_decided_is_carried_out() -> None:
     async def main() -> None:
         home, appends = Home(), Appends()
