@@ -259,6 +259,8 @@ class GroupCommit:
             )
         if write.is_large:
             full = not self._has_room_for_large(write)
+        elif isinstance(write.part_of, Marker):
+            full = not place.lane.has_room_for_marker
         else:
             full = not place.lane.has_room(write.client, write.size)
         if full:

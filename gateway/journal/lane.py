@@ -32,6 +32,13 @@ MAX_WAITING_BYTES: Final = 1024 * 1024
 have half of what others leave; those that are too large to share a batch are counted apart. Beyond it they
 are refused with COORDINATOR_NOT_AVAILABLE, which clients retry."""
 
+MAX_BATCH_WRITES: Final = 1024
+"""Writes that go at once. Markers have no records, and each is appended by itself: some 30 us each."""
+
+MAX_WAITING_MARKERS: Final = 4096
+"""Markers that wait for one partition: a coordinator has 64 of them on their way, and others may send as many
+as they like. Beyond it they are refused as above."""
+
 RECORD_OVERHEAD_BYTES: Final = 24
 """Bytes of a record beside its key and value, rounded up: its length, attributes, deltas, and their
 lengths."""
@@ -113,7 +120,7 @@ def _shares_with(numbered: tuple[int, Write]) -> object:
 class Lane:
     """The writes of one partition."""
 
-    __slots__ = ("_added", "_in_flight", "_large", "_shares", "_waiting", "waiting_bytes")
+    __slots__ = ("_added", "_in_flight", "_large", "_shares", "_waiting", "waiting_bytes", "waiting_markers")
 
     def __init__(self) -> None:
         self._added = 0
@@ -122,6 +129,8 @@ class Lane:
         self._in_flight: list[Write] = []
         self.waiting_bytes = 0
         """The bytes of the writes that are not on their way yet."""
+        self.waiting_markers = 0
+        """The markers among these."""
         self._shares = Shares(MAX_WAITING_BYTES)
         """Those of them that may share a batch."""
         self._large: dict[str, int] = {}
@@ -132,6 +141,11 @@ class Lane:
     def has_room(self, client: str, size: int) -> bool:
         """Whether so many bytes more of this client may wait here, in a write that may share a batch."""
         return self._shares.has_room(client, size)
+
+    @property
+    def has_room_for_marker(self) -> bool:
+        """Whether another marker may wait here."""
+        return self.waiting_markers < MAX_WAITING_MARKERS
 
     @property
     def is_idle(self) -> bool:
@@ -151,7 +165,7 @@ class Lane:
         self._added += 1
         write.number = self._added
         self._waiting.setdefault(write.client, OrderedDict())[write] = None
-        self._count(write, write.size)
+        self._count(write, 1)
         self._count_large(write, write.size)
         return not self._in_flight
 
@@ -169,7 +183,7 @@ class Lane:
             if write.waits_for_all and self._is_before(write):
                 waiting.move_to_end(client)
                 continue
-            if batch and write.size > room:
+            if batch and (write.size > room or len(batch) >= MAX_BATCH_WRITES):
                 break
             room -= write.size
             self._remove(write)
@@ -187,12 +201,15 @@ class Lane:
         del of_client[write]
         if not of_client:
             del self._waiting[write.client]
-        self._count(write, -write.size)
+        self._count(write, -1)
 
-    def _count(self, write: Write, size: int) -> None:
-        self.waiting_bytes += size
-        if not write.is_large:
-            self._shares.charge(write.client, size)
+    def _count(self, write: Write, more: int) -> None:
+        """It waits from now on (1), or no more (-1)."""
+        self.waiting_bytes += more * write.size
+        if isinstance(write.part_of, Marker):
+            self.waiting_markers += more
+        elif not write.is_large:
+            self._shares.charge(write.client, more * write.size)
 
     def _count_large(self, write: Write, size: int) -> None:
         if write.is_large:
@@ -216,7 +233,7 @@ class Lane:
         """
         waiting = sorted(chain.from_iterable(self._waiting.values()), key=attrgetter("number"))
         self._waiting = OrderedDict()
-        self._shares, self.waiting_bytes = Shares(MAX_WAITING_BYTES), 0
+        self._shares, self.waiting_bytes, self.waiting_markers = Shares(MAX_WAITING_BYTES), 0, 0
         self._large = {}
         in_flight, self._in_flight = self._in_flight, []
         for write in (*in_flight, *waiting):
