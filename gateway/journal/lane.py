@@ -4,8 +4,8 @@ Pure. Rules: writes of one client reach the log in the order in which they were 
 so that nobody waits for all that another one has asked for; the records of one write are in one batch, so a
 crash keeps all of them or none; a write is settled once, in the order of the log.
 
-Whose writes have to be in order whoever sends them (a group's) are nobody's, all of them. What a lane may
-have waiting is shared as in `gateway.common.shares`.
+Whose writes have to be in order whoever sends them (a group's) have the turns of nobody, all of them. What a
+lane may have waiting is shared as in `gateway.common.shares`, by who has sent it.
 """
 
 from __future__ import annotations
@@ -70,10 +70,11 @@ class Write:
     why they are not, or may not be. One without records waits for those before it.
 
     `part_of`: the transaction that the records are part of, or the marker that ends one (it has no records);
-    `repeats`: that marker is in the log already, or a later one of the producer is. `client` asks for it.
+    `repeats`: that marker is in the log already, or a later one of the producer is. It has the turns of
+    `client`, and takes from what of the client `sender` may wait.
     """
 
-    __slots__ = ("client", "number", "part_of", "records", "repeats", "settled", "size")
+    __slots__ = ("client", "number", "part_of", "records", "repeats", "sender", "settled", "size")
 
     def __init__(
         self,
@@ -82,8 +83,10 @@ class Write:
         size: int | None = None,
         part_of: TransactionOf | Marker | None = None,
         client: str = NOBODY,
+        sender: str | None = None,
     ) -> None:
         self.client = client
+        self.sender = client if sender is None else sender
         self.number = 0
         """In the order in which they were added to their lane."""
         self.records = records
@@ -209,15 +212,15 @@ class Lane:
         if isinstance(write.part_of, Marker):
             self.waiting_markers += more
         elif not write.is_large:
-            self._shares.charge(write.client, more * write.size)
+            self._shares.charge(write.sender, more * write.size)
 
     def _count_large(self, write: Write, size: int) -> None:
         if write.is_large:
-            left = self._large.get(write.client, 0) + size
+            left = self._large.get(write.sender, 0) + size
             if left:
-                self._large[write.client] = left
+                self._large[write.sender] = left
             else:
-                del self._large[write.client]
+                del self._large[write.sender]
 
     def settle(self, refused: Mapping[Write, KafkaError] = NOTHING_REFUSED) -> None:
         """What was on its way is durable, but for what was refused: its writes are settled."""
