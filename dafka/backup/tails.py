@@ -1,8 +1,8 @@
-"""What a restore appends to logs that it cuts apart: commits that are set to the ends, and the ends of
+"""What a restore appends to logs that it cuts short: commits that are set to the ends, and the ends of
 transactions.
 
-Each log gets it as one segment of its own, under a leader epoch above all that the backup has. All of a
-backup needs none.
+Each log gets it as one segment of its own, under a leader epoch above all that the backup has. A restore of
+all that a backup has needs none.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ class Tails:
 
     def _tell(self, changed: int, found: Endings) -> None:
         if changed:
-            self._say(f"{changed} committed offsets are set to the ends of their partitions, or as they were")
+            self._say(f"committed offsets set to the end of their partition, or to what they were: {changed}")
         for (topic, index), producers in found.aborted.items():
-            self._say(f"{topic}-{index}: {len(producers)} transactions are open at its end, and are aborted")
+            self._say(f"{topic}-{index}: open transactions aborted at its end: {len(producers)}")
         if changed := sum(map(len, found.states.values())):
             self._say(
-                f"{changed} transactional ids are fenced: what they had open, or decided later, is aborted"
+                f"transactional ids fenced, with what they had open or decided later aborted: {changed}"
             )
 
     # what the logs say ------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""What becomes of transactions where a restore cuts logs apart: all end, and no producer is behind. Pure.
+"""What becomes of transactions where a restore cuts logs short: all end, and no producer's epoch is behind
+the data. Pure.
 
 All of a backup is of one moment, so its transactions are whole. A restore to an earlier time, or one that
 accepts a loss, ends each log at a place of its own. The rules:
@@ -73,8 +74,8 @@ class End:
         self._now_ms = now_ms
 
     def feed(self, batches: Iterable[Buffer]) -> None:
-        """The next batches of it, which is not compacted: what was is announced with the state behind it.
-        What cannot be read is passed over.
+        """The next batches of its last segment, if that is not compacted: one that is was announced with the
+        producers at its end. What cannot be read is passed over.
         """
         for batch in batches:
             try:

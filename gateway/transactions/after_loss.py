@@ -1,4 +1,4 @@
-"""Ends transactions after a loss that was accepted, which nobody would end, or which have lost a part.
+"""Ends what an accepted loss has left: transactions that nobody would end, or that have lost a part.
 
 A partition that has lost its end may have lost markers: then transactions are open there that their
 coordinators have ended. It may also have lost records of a transaction that its producer would commit. The
@@ -86,8 +86,9 @@ class AfterLoss:
     async def end(
         self, partitions: Sequence[Partition], accepted_ms: int
     ) -> dict[TopicPartition, list[Open]]:
-        """End the transactions of these partitions, which have lost something and serve again; what was
-        aborted here. The loss was accepted at `accepted_ms`: what has begun later has lost nothing.
+        """End the transactions of these partitions, which have lost something and serve again. Returns what
+        was aborted here. The loss was accepted at `accepted_ms`, ms since 1970: what has begun later has lost
+        nothing.
         """
         with trio.move_on_after(LOADED_SECONDS) as waited:
             while not self._coordinator.has_everything:  # noqa: ASYNC110  nobody is told
