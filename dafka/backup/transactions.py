@@ -11,7 +11,8 @@ accepts a loss, ends each log at a place of its own. The rules:
   and one that was decided to be committed after the time that is restored. So none is committed in part by a
   producer that is still there;
 * where the end of `__transaction_state` itself is lost, what was open or decided there is aborted: how it
-  ended is not known. Its producers' epochs are raised to those that the data has.
+  ended is not known. Its producers' epochs are raised to those that the data has, and beyond them where a
+  marker is to follow.
 """
 
 from __future__ import annotations
@@ -23,7 +24,13 @@ from typing import Final
 from gateway.journal.fields import MalformedRecord, UnknownRecord
 from gateway.log.idempotence.state import ProducerState
 from gateway.transactions.internal_topic import TRANSACTION_TOPIC
-from gateway.transactions.metadata import NO_EPOCH, TopicPartition, TransactionMetadata, TransactionState
+from gateway.transactions.metadata import (
+    LAST_EPOCH,
+    NO_EPOCH,
+    TopicPartition,
+    TransactionMetadata,
+    TransactionState,
+)
 from gateway.transactions.records import decode_record, transaction_key, transaction_value
 from wireproto.records.batch import assign_offsets
 from wireproto.records.builder import build_batch
@@ -160,8 +167,11 @@ def _ended(
         )
     if ended.is_prepared:
         ended = replace(ended, partitions=known.partitions - lost)
-    if ended.producer_epoch < highest_epoch:
-        ended = replace(ended, producer_epoch=highest_epoch, last_producer_epoch=NO_EPOCH)
+    # A later transaction than the one that is known may be open: its partition wants a later epoch yet.
+    is_fenced = is_stale and ended.is_prepared
+    least = min(highest_epoch + 1, LAST_EPOCH) if is_fenced else highest_epoch
+    if ended.producer_epoch < least:
+        ended = replace(ended, producer_epoch=least, last_producer_epoch=NO_EPOCH)
     return ended
 
 
