@@ -8,8 +8,8 @@ accepts a loss, ends each log at a place of its own. The rules:
 * a transaction that is open at a log's end is aborted there, by a marker that the restore appends, unless its
   coordinator as restored still has it and ends it;
 * a coordinator aborts what has lost a part: a transaction that is open and has written to a log that is cut,
-  and one that was decided to be committed after the time that is restored. So none is committed in part by a
-  producer that is still there;
+  or before a hole behind which its log begins, and one that was decided to be committed after the time that
+  is restored. So none is committed in part by a producer that is still there;
 * where the end of `__transaction_state` itself is lost, what was open or decided there is aborted: how it
   ended is not known. Its producers' epochs are raised to those that the data has, and beyond them where a
   marker is to follow.
@@ -102,6 +102,8 @@ class Cut:
     stale: Collection[int]
     before_ms: int | None
     now_ms: int
+    begun_before: Collection[int] = ()
+    """Producers that have begun a transaction before or in a hole, behind which its partition begins now."""
 
 
 @dataclass(slots=True)
@@ -178,7 +180,7 @@ def _ended(
 def _has_lost(known: TransactionMetadata, lost: Collection[TopicPartition], cut: Cut) -> bool:
     """Whether a part of its transaction is left out, or the decision to commit it."""
     if known.state is TransactionState.ONGOING:
-        return bool(lost)
+        return bool(lost) or known.producer_id in cut.begun_before
     is_later = cut.before_ms is not None and known.last_update_ms > cut.before_ms
     return known.state is TransactionState.PREPARE_COMMIT and is_later
 

@@ -115,6 +115,17 @@ def test_a_decision_to_abort_stands() -> None:
     assert ended(aborting, {A: OPEN, B: OPEN}, before_ms=1) == (aborting, {})
 
 
+def test_an_open_transaction_that_lacks_its_begin_is_aborted_by_its_coordinator() -> None:
+    cut = Cut((), (), None, NOW, begun_before=[7])
+    found = endings({9: {"t": ONGOING, "u": replace(ONGOING, producer_id=8)}}, {A: OPEN, B: OPEN}, cut)
+    assert found.aborted == {}
+    assert found.states[9].keys() == {"t"}
+    state = found.states[9]["t"]
+    assert (state.state, state.producer_epoch) == (TransactionState.PREPARE_ABORT, 4)
+    assert state.partitions == {A, B}
+    assert endings({9: {"t": COMMITTING}}, {A: OPEN}, cut) == Endings()
+
+
 def test_where_the_states_lack_their_end_all_is_aborted_and_no_epoch_is_behind() -> None:
     for known in (ONGOING, COMMITTING):
         state, aborted = ended(known, {A: OPEN, B: OPEN}, stale=True)
@@ -139,7 +150,8 @@ def test_every_partition_takes_the_marker_of_what_is_aborted(
     """What is open there may be a later transaction than the last one that is known of the id."""
     open_there = producers(batch(epoch=epoch))
     state, aborted = ended(replace(known, client_version=version), {A: open_there, B: OPEN}, stale=True)
-    assert (state.state, state.partitions, aborted) == (TransactionState.PREPARE_ABORT, {A, B}, {})
+    assert (state.state, state.partitions) == (TransactionState.PREPARE_ABORT, frozenset((A, B)))
+    assert aborted == {}
     marker = Marker(7, state.producer_epoch, 9, False, 1, state.client_version)
     for end in (open_there, OPEN):
         check_marker(end.find(7), marker)
