@@ -11,6 +11,9 @@ rules, for partitions of which something was given up:
 * what is decided there is carried out: its coordinator has markers written until every partition has one. One
   that the partition had, and has lost, is written here again.
 
+Where coordinators themselves have lost the end of what they know, what is open may be known to nobody in any
+partition: the first rule is for all of them then.
+
 It is done where one gateway leads everything, so all coordinators are here; and only once all their ids are
 loaded: what is not known then is known nowhere. Where stores are lost a partition may take no markers before
 others have their places, and an id something on its way: both are asked again as long as this gateway runs.
@@ -28,6 +31,7 @@ from gateway.common.log_limit import LogLimit
 from gateway.common.marker import Marker
 from gateway.common.printable import printable
 from gateway.common.waiting import Waiter
+from gateway.log.partition import PartitionState
 from gateway.transactions.metadata import TopicPartition
 from wireproto.kafka.errors import ErrorCode
 
@@ -57,11 +61,12 @@ class Open(NamedTuple):
 
 
 class _Lost(NamedTuple):
-    """A partition that has lost something."""
+    """A partition that may have open what nobody ends."""
 
     partition: Partition
-    accepted_ms: int
-    """When that was accepted: what has begun later has lost nothing."""
+    accepted_ms: int | None
+    """When that was accepted: what has begun later has lost nothing. None: nothing of it was given up here,
+    but maybe who ends it."""
     unknown: set[Open]
     """What was open there when nobody had it. Who has it later has joined it."""
 
@@ -91,24 +96,31 @@ class AfterLoss:
             await trio.sleep(AGAIN_SECONDS)
             if not self._coordinator.has_everything:
                 continue  # another gateway may know more, or the partition be its own by now
-            left, self._left = self._left, {}
-            await self._end_all(left)
+            left = {place: lost for place, lost in self._left.items() if lost.partition.available}
+            gone = [place for place, lost in self._left.items() if _is_gone(lost.partition)]
+            for place in (*left, *gone):
+                del self._left[place]
+            if left:
+                await self._end_all(left)
 
     async def end(
-        self, partitions: Sequence[Partition], accepted_ms: int
+        self, partitions: Sequence[Partition], accepted_ms: int, others: Sequence[Partition] = ()
     ) -> dict[TopicPartition, list[Open]]:
-        """End the transactions of these partitions, which have lost something and serve again; what was
-        aborted here. The loss was accepted at `accepted_ms`: what has begun later has lost nothing.
+        """End the transactions of these partitions, which have lost something and serve again, or will; what
+        was aborted here. The loss was accepted at `accepted_ms`: what has begun later has lost nothing.
+        `others` have lost nothing; what nobody knows is aborted there as well.
         """
+        places = {(one.topic.name, one.index): _Lost(one, None, set()) for one in others}
+        places |= {(one.topic.name, one.index): _Lost(one, accepted_ms, set()) for one in partitions}
         with trio.move_on_after(LOADED_SECONDS) as waited:
             while not self._coordinator.has_everything:  # noqa: ASYNC110  nobody is told
                 await trio.sleep(LOOK_SECONDS)
         if waited.cancelled_caught:
-            logger.warning("transactional ids are not loaded: no transaction is aborted after the loss")
+            logger.warning("transactional ids are not loaded: no transaction is aborted after the loss yet")
+            for place, lost in places.items():
+                self._leave(place, lost)
             return {}
-        return await self._end_all(
-            {(one.topic.name, one.index): _Lost(one, accepted_ms, set()) for one in partitions}
-        )
+        return await self._end_all(places)
 
     async def _end_all(self, places: Mapping[TopicPartition, _Lost]) -> dict[TopicPartition, list[Open]]:
         """What was aborted here; all ids are loaded when this begins."""
@@ -117,11 +129,13 @@ class AfterLoss:
             lost.unknown.update(
                 one for one in _open(lost.partition) if self._who_has(names, place, one) is None
             )
-        for one in self._touching(places):
-            partitions = one.partitions_left
-            accepted_ms = max(lost.accepted_ms for place, lost in places.items() if place in partitions)
-            if not await self._coordinator.abort_after_loss(one, accepted_ms):
-                for place in partitions & places.keys():
+        accepted = {place: lost.accepted_ms for place, lost in places.items() if lost.accepted_ms is not None}
+        for one in self._touching(accepted):
+            touched = one.partitions_left & accepted.keys()
+            if not touched:
+                continue  # it has ended meanwhile
+            if not await self._coordinator.abort_after_loss(one, max(accepted[place] for place in touched)):
+                for place in touched:
                     self._leave(place, places[place])
         return {
             place: aborted
@@ -158,6 +172,8 @@ class AfterLoss:
         self, place: TopicPartition, lost: _Lost, names: Mapping[int, str]
     ) -> list[Open]:
         aborted: list[Open] = []
+        if not lost.partition.available:
+            self._leave(place, lost)
         for transaction in _open(lost.partition):
             # All of it anew: others have gone on while the marker before this one was on its way.
             producer = lost.partition.producers.state.find(transaction.producer_id)
@@ -203,5 +219,13 @@ class AfterLoss:
         self._has_left.wake()
 
 
+def _is_gone(partition: Partition) -> bool:
+    """It was deleted, or another gateway has it."""
+    return partition.deleted or partition.state is PartitionState.ELSEWHERE
+
+
 def _open(partition: Partition) -> list[Open]:
+    """What is open there; nothing as long as nobody knows."""
+    if not partition.available:
+        return []
     return [Open(*one) for one in partition.producers.state.open_transactions().items()]

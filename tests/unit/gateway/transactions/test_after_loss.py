@@ -11,6 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from gateway.common.marker import Marker
 from gateway.log.idempotence.state import ProducerState
+from gateway.log.partition import PartitionState
 from gateway.transactions.after_loss import AGAIN_SECONDS, LOADED_SECONDS, AfterLoss, Open
 from gateway.transactions.outcomes import Answer
 from tests.unit.gateway.transactions.home import START_MS, Home, run
@@ -27,7 +28,12 @@ def partition(*open_ones: tuple[int, int, int], name: tuple[str, int] = LOST) ->
         state.applied(producer_id, epoch, 0, offset, 1, 9, START_MS, is_transactional=True)
     topic, index = name
     return SimpleNamespace(
-        topic=SimpleNamespace(name=topic), index=index, producers=SimpleNamespace(state=state)
+        topic=SimpleNamespace(name=topic),
+        index=index,
+        producers=SimpleNamespace(state=state),
+        state=PartitionState.READY,
+        available=True,
+        deleted=False,
     )
 
 
@@ -254,5 +260,49 @@ def test_a_marker_that_is_lost_before_its_transaction_is_complete_is_written_aga
             await trio.sleep(AGAIN_SECONDS * 1.5)
             assert appends.written == [(LOST, marker)] * 2
             assert marker.is_commit
+
+    run(main)
+
+
+def test_where_coordinators_have_lost_something_what_they_do_not_know_is_aborted_everywhere() -> None:
+    """And nothing else: what is known has lost nothing in the other partitions."""
+
+    async def main() -> None:
+        home, appends = Home(), Appends()
+        async with home.running():
+            pid, epoch = await home.open()
+            whole = partition((pid, epoch, 40), (8, 0, 41))
+            found = await AfterLoss(home.coordinator, appends).end([partition(name=("b", 1))], 9, [whole])
+            assert found == {LOST: [Open(8, 41)]}
+            assert appends.written == [(LOST, Marker(8, 0, 0, False))]
+            assert home.state() == "Ongoing"
+
+    run(main)
+
+
+@pytest.mark.parametrize("loaded", [True, False], ids=["partition", "ids"])
+def test_what_serves_later_is_looked_at_then(loaded: bool) -> None:
+    async def main() -> None:
+        home, appends = Home(), Appends()
+        home.journal.may_load = trio.Event()
+        after = AfterLoss(home.coordinator, appends)
+        later, deleted, moved = (partition((7, 3, 40), name=(name, 0)) for name in "abc")
+        later.available = deleted.available = moved.available = not loaded
+        if loaded:
+            home.journal.may_load.set()
+        async with home.running():
+            home.nursery.start_soon(after.run)
+            assert await after.end([later, deleted, moved], home.now_ms()) == {}
+            deleted.available, deleted.deleted = False, True
+            moved.available, moved.state = False, PartitionState.ELSEWHERE
+            await trio.sleep(AGAIN_SECONDS * 2)
+            assert appends.written == []
+            later.available = True
+            home.journal.may_load.set()
+            await trio.sleep(AGAIN_SECONDS * 2)
+            assert appends.written == [(("a", 0), Marker(7, 3, 0, False))]
+            moved.available, moved.state = True, PartitionState.READY  # it may have been ended elsewhere
+            await trio.sleep(AGAIN_SECONDS * 2)
+            assert len(appends.written) == 1
 
     run(main)
