@@ -306,3 +306,16 @@ def test_what_serves_later_is_looked_at_then(loaded: bool) -> None:
             assert len(appends.written) == 1
 
     run(main)
+
+
+def test_nothing_is_known_before_the_coordinator_runs() -> None:
+    async def main() -> None:
+        home = Home()
+        assert not home.coordinator.has_everything
+        async with home.running():
+            assert home.coordinator.has_everything
+            home.move("t", here=False)
+            assert not home.coordinator.has_everything
+        assert not home.coordinator.has_everything
+
+    run(main)
