@@ -124,8 +124,19 @@ class Tails:
             frozenset(each.saved.index for each in of_ids if each.lacks_end),
             self._before_ms,
             self._taken_ms,
+            self._begun_before(ends),
         )
         return endings({index: found.by_id for index, found in states.items()}, ends, cut)
+
+    def _begun_before(self, ends: Mapping[TopicPartition, ProducerState]) -> frozenset[int]:
+        """The producers with a transaction of which a part lies before where a log with a hole begins."""
+        return frozenset(
+            producer_id
+            for each in self._planned
+            if each.log_start > each.saved.log_start
+            for producer_id, first_offset in ends[_place(each)].open_transactions().items()
+            if first_offset < each.log_start
+        )
 
     async def _commits(self, planned: PlannedPartition) -> list[bytes]:
         """What groups have committed beyond the ends, as it is to be."""
