@@ -106,9 +106,9 @@ class AfterLoss:
     async def end(
         self, partitions: Sequence[Partition], accepted_ms: int, others: Sequence[Partition] = ()
     ) -> dict[TopicPartition, list[Open]]:
-        """End the transactions of these partitions, which have lost something and serve again, or will. Returns
-        what was aborted here. The loss was accepted at `accepted_ms`, ms since 1970: what has begun later has
-        lost nothing. `others` have lost nothing; what nobody knows is aborted there as well.
+        """End the transactions of these partitions, which have lost something and serve again, or will. The
+        loss was accepted at `accepted_ms`, ms since 1970: what has begun later has lost nothing. `others`
+        have lost nothing; what nobody knows is aborted there as well. Returns what was aborted here.
         """
         places = {(one.topic.name, one.index): _Lost(one, None, set()) for one in others}
         places |= {(one.topic.name, one.index): _Lost(one, accepted_ms, set()) for one in partitions}
