@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
-from gateway.common.costs import ELEMENT
+from gateway.common.costs import COUNTED, ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.common.topic_names import invalid_topic_name
 from wireproto.kafka.api_keys import ApiKey
@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 MAX_PRODUCERS_PER_ANSWER: Final = 100_000
 """Producers in one answer: some 4 MB. A request of a few bytes could name one partition over and over."""
 
+PRODUCER_BYTES: Final = 300
+"""Memory of a producer in an answer, about."""
+
+LARGE_ANSWER_BYTES: Final = 64 * 1024
+"""An answer of so many bytes takes from the memory of large answers, as Fetch's do."""
+
 _Answer: Any = RESPONSE_CLASSES[ApiKey.DESCRIBE_PRODUCERS]
 _Topic: Any = _Answer.TopicResponse
 _Partition: Any = _Topic.PartitionResponse
@@ -43,6 +49,9 @@ async def describe_producers(request: Request, broker: Broker) -> Response:
     """Describe the producers of each partition."""
     check_elements(sum(1 + len(topic.partition_indexes) for topic in request.body.topics), "partitions")
     left = MAX_PRODUCERS_PER_ANSWER
+    size = PRODUCER_BYTES * await _count(request, broker)
+    if size > LARGE_ANSWER_BYTES:
+        await request.reserve(size)  # before it is made, by many connections at once
     done = 0
     topics = []
     for topic in request.body.topics:
@@ -50,7 +59,7 @@ async def describe_producers(request: Request, broker: Broker) -> Response:
         done += 1
         partitions = []
         for index in topic.partition_indexes:
-            await request.work.before(ELEMENT)
+            await request.work.before(ELEMENT + COUNTED * _known(broker, topic.name, index, left))
             done += 1
             error, message, found = ErrorCode.NONE, None, []
             try:
@@ -66,6 +75,25 @@ async def describe_producers(request: Request, broker: Broker) -> Response:
         topics.append(_Topic(name=topic.name, partitions=partitions))
     elements = done + MAX_PRODUCERS_PER_ANSWER - left
     return await answer_of(elements, request, _Answer(throttle_time_ms=0, topics=topics))
+
+
+async def _count(request: Request, broker: Broker) -> int:
+    """How many producers the answer has at most."""
+    found = 0
+    for topic in request.body.topics:
+        for index in topic.partition_indexes:
+            await request.work.before(COUNTED)
+            found += _known(broker, topic.name, index, MAX_PRODUCERS_PER_ANSWER)
+    return min(found, MAX_PRODUCERS_PER_ANSWER)
+
+
+def _known(broker: Broker, name: str, index: int, left: int) -> int:
+    """How many producers are looked at for a partition, if that is answered: also those that are expired."""
+    topic = broker.topics.get(name)
+    if topic is None or not 0 <= index < len(topic.partitions):
+        return 0
+    count = topic.partitions[index].producers.state.count
+    return count if count <= left else 0
 
 
 def _producers(broker: Broker, name: str, index: int, left: int) -> list[Any]:

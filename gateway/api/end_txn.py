@@ -62,4 +62,4 @@ async def _end(request: Request, broker: Broker) -> Answer:
     )
     client_version = BUMPS_EPOCH_FROM if request.header.api_version >= NEXT_EPOCH_SINCE_VERSION else 0
     wanted = EndTxn(body.producer_id, body.producer_epoch, body.committed, client_version)
-    return await transactions.end(name, wanted)
+    return await transactions.end(name, wanted, request.client)

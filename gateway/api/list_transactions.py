@@ -20,6 +20,7 @@ from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.common.pattern import InvalidPattern, Pattern
 from gateway.transactions.metadata import STATES
+from gateway.transactions.room import ID_BYTES
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
 
 COMPILED: Final = 10_000_000
 """Nanoseconds that a pattern of the greatest length may take until it is compiled."""
+
+LISTED_BYTES: Final = 250
+"""Memory of an id in an answer, about, beside its name."""
+
+LARGE_ANSWER_BYTES: Final = 64 * 1024
+"""An answer of so many bytes takes from the memory of large answers, as Fetch's do."""
 
 CHARACTER: Final = 20
 """Nanoseconds that a character of an id may take."""
@@ -42,6 +49,9 @@ async def list_transactions(request: Request, broker: Broker) -> Response:
     """List the ids that pass the filters."""
     body = request.body
     check_elements(len(body.state_filters) + len(body.producer_id_filters), "states and producer ids")
+    size = _size(broker)
+    if size > LARGE_ANSWER_BYTES:
+        await request.reserve(size)  # before it is made, by many connections at once
     try:
         filters = await _Filters.of(request, broker)
         broker.transactions.check_all_served()
@@ -72,6 +82,13 @@ async def list_transactions(request: Request, broker: Broker) -> Response:
         transaction_states=found,
     )
     return await answer_of(len(found) + len(filters.unknown_states), request, response)
+
+
+def _size(broker: Broker) -> int:
+    """Memory of an answer with all ids; what their partitions take is counted with their names."""
+    transactions = broker.transactions
+    count = len(transactions.transactions)
+    return LISTED_BYTES * count + max(0, transactions.room.held.used - ID_BYTES * count)
 
 
 class _Filters:

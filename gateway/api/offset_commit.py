@@ -208,7 +208,7 @@ class OffsetCommit:
             )
             if offsets:
                 self._pending = groups.journal.begin_commit(
-                    body.group_id, group.offsets, offsets, group.partition
+                    body.group_id, group.offsets, offsets, group.partition, sender=self._client
                 )
                 self._completion = self._pending.completion(self._broker.completions, now)
         except KafkaError as refused:

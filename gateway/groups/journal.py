@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from gateway.common.clients import NOBODY
 from gateway.groups.internal_topic import OFFSETS_TOPIC
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.offsets import OffsetTable, TopicPartition
@@ -69,12 +70,14 @@ class Journal:
         *,
         effect: Effect | None = None,
         part_of: TransactionOf | None = None,
+        sender: str = NOBODY,
     ) -> Pending:
         """As `commit`, without waiting; of one offset at least. `partition` is the group's, if known. With
-        `part_of` it is a part of a transaction, and has another `effect` than to commit them.
+        `part_of` it is a part of a transaction, and has another `effect` than to commit them. The client
+        `sender` has sent it.
         """
         records = (_offset_record(group_id, key, offset) for key, offset in offsets.items())
-        return self._enter(group_id, records, effect or _Offsets(table, offsets), partition, part_of)
+        return self._enter(group_id, records, effect or _Offsets(table, offsets), partition, part_of, sender)
 
     def begin_end(self, partition: int, marker: Marker, effect: Effect) -> Pending:
         """Write the marker of a transaction, behind all that was written to the partition before."""
@@ -134,6 +137,7 @@ class Journal:
         effect: Effect,
         partition: int | None = None,
         part_of: TransactionOf | None = None,
+        sender: str = NOBODY,
     ) -> Pending:
         commits = self.group_commit
         place = commits.place(group_id) if partition is None else commits.place_at(partition)
@@ -141,7 +145,7 @@ class Journal:
             encoded, size = _encoded(records, place)
         except TooLong as error:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
-        return commits.enter(place, encoded, effect, size, part_of)
+        return commits.enter(place, encoded, effect, size, part_of, sender=sender)
 
 
 class _Offsets:

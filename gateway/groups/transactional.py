@@ -48,7 +48,13 @@ class TransactionalOffsets:
         """
         effect = _PendingCommit(self, group, part_of.producer_id, offsets)
         return self._journal.begin_commit(
-            group.group_id, group.offsets, offsets, group.partition, effect=effect, part_of=part_of
+            group.group_id,
+            group.offsets,
+            offsets,
+            group.partition,
+            effect=effect,
+            part_of=part_of,
+            sender=part_of.client,
         )
 
     def begin_end(self, partition: int, marker: Marker) -> Pending:

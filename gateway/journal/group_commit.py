@@ -94,7 +94,7 @@ class Place(NamedTuple):
 class Pending:
     """A write on its way. `error` says, once it is `done`, whether it failed."""
 
-    __slots__ = ("_completion", "_lane", "done", "effect", "error", "write")
+    __slots__ = ("_completion", "_entered", "_lane", "done", "effect", "error", "write")
 
     def __init__(
         self,
@@ -104,12 +104,14 @@ class Pending:
         size: int | None = None,
         part_of: TransactionOf | Marker | None = None,
         client: str = NOBODY,
+        sender: str | None = None,
     ) -> None:
-        self.write = Write(records, self._settled, size, part_of, client)
+        self.write = Write(records, self._settled, size, part_of, client, sender)
         self.effect = effect
         self.done = False
         self.error: KafkaError | None = None
         self._lane = lane
+        self._entered = trio.current_time()
         self._completion: Completion | None = None
 
     def _settled(self, error: KafkaError | None) -> None:
@@ -144,8 +146,10 @@ class Pending:
         return ErrorCode.NONE if self.error is None else self.error.code
 
     async def durable(self, completions: Completions) -> None:
-        """Return when the write is durable. Raises KafkaError if it failed, or takes too long."""
-        completion = self.completion(completions, trio.current_time())
+        """Return when the write is durable. Raises KafkaError if it failed, or takes too long: from when it
+        was entered, so that who waits for many, one after the other, waits no longer than for one.
+        """
+        completion = self.completion(completions, self._entered)
         if not completion.over:
             over = trio.Event()
             completion.when_over(over.set)
@@ -229,16 +233,18 @@ class GroupCommit:
         size: int | None = None,
         part_of: TransactionOf | Marker | None = None,
         client: str = NOBODY,
+        sender: str | None = None,
     ) -> Pending:
         """Have records written, in one batch and behind all that were entered before for this `client`, from
         the next turn on; in a transaction, if they are `part_of` one; or the marker that ends one. `size` is
-        what `size_of` gives for all of them, if that is known.
+        what `size_of` gives for all of them, if that is known. `sender` is the client whose share of what may
+        wait they take, if not this one.
 
         Raises KafkaError, and nothing is written: COORDINATOR_NOT_AVAILABLE if too much waits,
         UNKNOWN_SERVER_ERROR if this is too much for one batch.
         """
         place = self._places.get(place.partition, place)
-        pending = Pending(place.lane, records, effect, size, part_of, client)
+        pending = Pending(place.lane, records, effect, size, part_of, client, sender)
         self._admit(place, pending.write)
         self._places[place.partition] = place
         effect.start()
@@ -256,8 +262,10 @@ class GroupCommit:
             )
         if write.is_large:
             full = not self._has_room_for_large(write)
+        elif isinstance(write.part_of, Marker):
+            full = not place.lane.has_room_for_marker
         else:
-            full = not place.lane.has_room(write.client, write.size)
+            full = not place.lane.has_room(write.sender, write.size)
         if full:
             raise KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE, f"too much waits to be written to {self._topic}"
@@ -266,10 +274,10 @@ class GroupCommit:
     def _has_room_for_large(self, write: Write) -> bool:
         large = Shares(MAX_LARGE_BYTES)
         lanes = [place.lane for place in self._places.values()]
-        of_client = 0 if write.client == NOBODY else sum(lane.large_bytes(write.client) for lane in lanes)
-        large.charge(write.client, of_client)
-        large.charge(NOBODY, sum(lane.large_bytes() for lane in lanes) - of_client)
-        return large.has_room(write.client, write.size)
+        of_sender = 0 if write.sender == NOBODY else sum(lane.large_bytes(write.sender) for lane in lanes)
+        large.charge(write.sender, of_sender)
+        large.charge(NOBODY, sum(lane.large_bytes() for lane in lanes) - of_sender)
+        return large.has_room(write.sender, write.size)
 
     def _go_on(self, place: Place) -> None:
         """Send the next batch, unless one is on its way or nothing waits."""

@@ -4,8 +4,8 @@ Pure. Rules: writes of one client reach the log in the order in which they were 
 so that nobody waits for all that another one has asked for; the records of one write are in one batch, so a
 crash keeps all of them or none; a write is settled once, in the order of the log.
 
-Whose writes have to be in order whoever sends them (a group's) are nobody's, all of them. What a lane may
-have waiting is shared as in `gateway.common.shares`.
+Whose writes have to be in order whoever sends them (a group's) have the turns of nobody, all of them. What a
+lane may have waiting is shared as in `gateway.common.shares`, by who has sent it.
 """
 
 from __future__ import annotations
@@ -31,6 +31,13 @@ MAX_WAITING_BYTES: Final = 1024 * 1024
 """Writes to one partition that wait for the batch before them: some 8,000 commits, of which one client may
 have half of what others leave; those that are too large to share a batch are counted apart. Beyond it they
 are refused with COORDINATOR_NOT_AVAILABLE, which clients retry."""
+
+MAX_BATCH_WRITES: Final = 1024
+"""Writes that go at once. Markers have no records, and each is appended by itself: some 30 us each."""
+
+MAX_WAITING_MARKERS: Final = 4096
+"""Markers that wait for one partition: a coordinator has 64 of them on their way, and others may send as many
+as they like. Beyond it they are refused as above."""
 
 RECORD_OVERHEAD_BYTES: Final = 24
 """Bytes of a record beside its key and value, rounded up: its length, attributes, deltas, and their
@@ -63,10 +70,11 @@ class Write:
     why they are not, or may not be. One without records waits for those before it.
 
     `part_of`: the transaction that the records are part of, or the marker that ends one (it has no records);
-    `repeats`: that marker is in the log already, or a later one of the producer is. `client` asks for it.
+    `repeats`: that marker is in the log already, or a later one of the producer is. It has the turns of
+    `client`, and takes from what of the client `sender` may wait.
     """
 
-    __slots__ = ("client", "number", "part_of", "records", "repeats", "settled", "size")
+    __slots__ = ("client", "number", "part_of", "records", "repeats", "sender", "settled", "size")
 
     def __init__(
         self,
@@ -75,8 +83,10 @@ class Write:
         size: int | None = None,
         part_of: TransactionOf | Marker | None = None,
         client: str = NOBODY,
+        sender: str | None = None,
     ) -> None:
         self.client = client
+        self.sender = client if sender is None else sender
         self.number = 0
         """In the order in which they were added to their lane."""
         self.records = records
@@ -113,7 +123,7 @@ def _shares_with(numbered: tuple[int, Write]) -> object:
 class Lane:
     """The writes of one partition."""
 
-    __slots__ = ("_added", "_in_flight", "_shares", "_waiting", "waiting_bytes")
+    __slots__ = ("_added", "_in_flight", "_large", "_shares", "_waiting", "waiting_bytes", "waiting_markers")
 
     def __init__(self) -> None:
         self._added = 0
@@ -122,12 +132,23 @@ class Lane:
         self._in_flight: list[Write] = []
         self.waiting_bytes = 0
         """The bytes of the writes that are not on their way yet."""
+        self.waiting_markers = 0
+        """The markers among these."""
         self._shares = Shares(MAX_WAITING_BYTES)
         """Those of them that may share a batch."""
+        self._large: dict[str, int] = {}
+        """By client, those of the writes, waiting or on their way, that may not: each write that is as large
+        is admitted by them, when thousands of small ones may wait.
+        """
 
     def has_room(self, client: str, size: int) -> bool:
         """Whether so many bytes more of this client may wait here, in a write that may share a batch."""
         return self._shares.has_room(client, size)
+
+    @property
+    def has_room_for_marker(self) -> bool:
+        """Whether another marker may wait here."""
+        return self.waiting_markers < MAX_WAITING_MARKERS
 
     @property
     def is_idle(self) -> bool:
@@ -138,12 +159,7 @@ class Lane:
         """The bytes of the writes, waiting or on their way, that are too large to share a batch; only those
         of this client, if one is named.
         """
-        waiting = (write for of_client in self._waiting.values() for write in of_client)
-        return sum(
-            write.size
-            for write in chain(waiting, self._in_flight)
-            if write.is_large and client in {None, write.client}
-        )
+        return sum(self._large.values()) if client is None else self._large.get(client, 0)
 
     def add(self, write: Write) -> bool:
         """Another write, behind all of its client that were added before; whether nothing is on its way, so
@@ -152,7 +168,8 @@ class Lane:
         self._added += 1
         write.number = self._added
         self._waiting.setdefault(write.client, OrderedDict())[write] = None
-        self._count(write, write.size)
+        self._count(write, 1)
+        self._count_large(write, write.size)
         return not self._in_flight
 
     def take(self) -> list[Write]:
@@ -169,7 +186,7 @@ class Lane:
             if write.waits_for_all and self._is_before(write):
                 waiting.move_to_end(client)
                 continue
-            if batch and write.size > room:
+            if batch and (write.size > room or len(batch) >= MAX_BATCH_WRITES):
                 break
             room -= write.size
             self._remove(write)
@@ -187,16 +204,29 @@ class Lane:
         del of_client[write]
         if not of_client:
             del self._waiting[write.client]
-        self._count(write, -write.size)
+        self._count(write, -1)
 
-    def _count(self, write: Write, size: int) -> None:
-        self.waiting_bytes += size
-        if not write.is_large:
-            self._shares.charge(write.client, size)
+    def _count(self, write: Write, more: int) -> None:
+        """It waits from now on (1), or no more (-1)."""
+        self.waiting_bytes += more * write.size
+        if isinstance(write.part_of, Marker):
+            self.waiting_markers += more
+        elif not write.is_large:
+            self._shares.charge(write.sender, more * write.size)
+
+    def _count_large(self, write: Write, size: int) -> None:
+        if write.is_large:
+            left = self._large.get(write.sender, 0) + size
+            if left:
+                self._large[write.sender] = left
+            else:
+                del self._large[write.sender]
 
     def settle(self, refused: Mapping[Write, KafkaError] = NOTHING_REFUSED) -> None:
         """What was on its way is durable, but for what was refused: its writes are settled."""
         done, self._in_flight = self._in_flight, []
+        for write in done:
+            self._count_large(write, -write.size)
         for write in done:
             write.settled(refused.get(write))
 
@@ -206,7 +236,8 @@ class Lane:
         """
         waiting = sorted(chain.from_iterable(self._waiting.values()), key=attrgetter("number"))
         self._waiting = OrderedDict()
-        self._shares, self.waiting_bytes = Shares(MAX_WAITING_BYTES), 0
+        self._shares, self.waiting_bytes, self.waiting_markers = Shares(MAX_WAITING_BYTES), 0, 0
+        self._large = {}
         in_flight, self._in_flight = self._in_flight, []
         for write in (*in_flight, *waiting):
             write.settled(error)
@@ -215,4 +246,5 @@ class Lane:
         """Settle a write with an error if it is not on its way yet: then it never will be."""
         if write in self._waiting.get(write.client, ()):
             self._remove(write)
+            self._count_large(write, -write.size)
             write.settled(error)

@@ -87,7 +87,7 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         self.journal = TransactionJournal(cluster, self._lost)
         self.markers = Markers(target, target.exists)
         self.sweep = Sweep(self)
-        self._forgetting = Forgetting(self.loaded, partial(self._forget_one, expiration_ms=IDLE_MS))
+        self.forgetting = Forgetting(self.loaded, partial(self._forget_one, expiration_ms=IDLE_MS))
         self.timed_out = 0
         """Transactions that were aborted because they were open for too long, in this life."""
         self._epochs: dict[int, int] = {}
@@ -159,7 +159,7 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         if transactional_id not in self.transactions:
             has_room = partial(self.room.has_room, transactional_id, client)
             if not has_room():
-                await self._forgetting.make_room(client, self._now_ms(), has_room)
+                await self.forgetting.make_room(client, self._now_ms(), has_room)
         new_producer_id: int | None = None
         while True:
             one = self._one(transactional_id, client)
@@ -238,7 +238,7 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         machine = TransactionMachine() if one is None else one.machine
         return machine.verify_partitions(producer_id, producer_epoch, partitions)
 
-    async def end(self, transactional_id: str, request: EndTxn) -> Answer:
+    async def end(self, transactional_id: str, request: EndTxn, client: str = NOBODY) -> Answer:
         """EndTxn: what to answer, once it is durable; the markers follow. Raises KafkaError as
         `check_served`, and if it could not be written.
         """
@@ -252,6 +252,8 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
             if isinstance(outcome, Needs):
                 new_producer_id = await self._cluster.allocate_producer_id()
                 continue
+            if isinstance(outcome, Write):
+                one.belongs_to(client)  # its partitions may have been added by other gateways
             return await self.answer(self._enter(one, outcome))
 
     async def answer(self, entered: Entered) -> Answer:

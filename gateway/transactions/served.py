@@ -98,9 +98,15 @@ class Transaction:
             self.becomes_of(client)
 
     def becomes_of(self, client: str) -> None:
-        """It is this client's from now on, if that is known."""
-        if client not in {NOBODY, self.client}:
-            self._home.room.held.move(self.client, client, self._charged)
+        """It is this client's from now on, if that is known, and it may have as much. Else two could have
+        everything, and leave others nothing: one makes ids, the other one takes them over. What was nobody's
+        takes from nobody.
+        """
+        if client in {NOBODY, self.client}:
+            return
+        held = self._home.room.held
+        if self.client == NOBODY or held.has_room(client, self._charged):
+            held.move(self.client, client, self._charged)
             self.client = client
 
     @property

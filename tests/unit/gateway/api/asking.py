@@ -15,6 +15,7 @@ import trio.testing
 from gateway.administration.automatic_creation import AutomaticCreation
 from gateway.cluster.features import Decide, Features
 from gateway.cluster.gateways import OneGateway
+from gateway.common.budget import Budget
 from gateway.common.handlers import Request
 from gateway.common.topic_names import collision_key, is_internal
 from gateway.front.registry import load_apis
@@ -314,3 +315,16 @@ def ask(broker: FakeBroker, request: Any, address: tuple[str, int] = ADDRESS) ->
     response = trio.run(partial(ask_async, broker, request, address))
     answer: dict[str, Any] = response.to_dict(json=False)
     return answer
+
+
+async def reserved_for(broker: FakeBroker, request: Any) -> int:
+    """The bytes that the handler has reserved for its answer."""
+    frame = encode_request(request)
+    header = parse_request_header(frame)
+    api = REGISTRY.lookup(header.api_key)
+    assert api is not None
+    assert api.handler is not None
+    body = api.decoder(header.api_version, frame, header.body_offset)
+    asked = Request(header, body, frame, ADDRESS, "client", trio.Event(), Budget(10**9))
+    await api.handler(asked, broker)
+    return asked.reserved

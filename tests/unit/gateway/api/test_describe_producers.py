@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import trio
 
 from gateway.api import describe_producers
+from gateway.common.costs import COUNTED, ELEMENT
+from gateway.common.work import Work
 from gateway.log.idempotence.state import PRODUCER_ID_EXPIRATION_MS
-from tests.unit.gateway.api.asking import NOW_MS, FakeBroker, ask, request_class
+from tests.unit.gateway.api.asking import NOW_MS, FakeBroker, ask, request_class, reserved_for
 from wireproto.kafka.errors import ErrorCode
 from wireproto.records.control import EndMarker
 
@@ -98,3 +101,48 @@ def test_an_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         state.applied(producer_id, 0, 0, 1, 2, 5000, NOW_MS)
     found = describe(broker, ("t", [0, 0, 0, 0]))
     assert [(error, len(producers)) for _, _, error, producers in found] == [(0, 2), (0, 2), (44, 0), (44, 0)]
+
+
+@pytest.mark.parametrize("age_ms", [0, PRODUCER_ID_EXPIRATION_MS], ids=["alive", "expired"])
+def test_producers_are_charged_also_those_that_are_not_in_the_answer(
+    monkeypatch: pytest.MonkeyPatch, age_ms: int
+) -> None:
+    """A request of 200 KB names a partition 50,000 times: with 2,000 producers that is 16 seconds of work."""
+    broker = FakeBroker()
+    state = broker.add("t").partitions[0].producers.state
+    for producer_id in range(100):
+        state.applied(producer_id, 0, 0, producer_id, 1, 5000, NOW_MS - age_ms)
+    charged: list[int] = []
+    before = Work.before
+
+    async def noted(work: Work, cost: int) -> None:
+        charged.append(cost)
+        await before(work, cost)
+
+    monkeypatch.setattr(Work, "before", noted)
+    assert [len(producers) for _, _, _, producers in describe(broker, ("t", [0, 0]))] == [
+        100 if age_ms == 0 else 0
+    ] * 2
+    assert sum(charged) >= 2 * 100 * COUNTED
+    charged.clear()
+    describe(broker, ("t", [1, -1]), ("nowhere", [0]))
+    assert sum(charged) == 5 * ELEMENT + 3 * COUNTED
+
+
+def test_large_answers_take_from_the_memory_of_large_answers() -> None:
+    """Many connections may ask for one at once, with requests of a hundred bytes."""
+    broker = FakeBroker()
+    state = broker.add("t").partitions[0].producers.state
+    for producer_id in range(400):
+        state.applied(producer_id, 0, 0, producer_id, 1, 5000, NOW_MS)
+
+    async def reserved(*indexes: int) -> int:
+        asked = Describe(version=0, topics=[Describe.TopicRequest(name="t", partition_indexes=indexes)])
+        return await reserved_for(broker, asked)
+
+    async def main() -> None:
+        assert await reserved(0) == 400 * describe_producers.PRODUCER_BYTES
+        assert await reserved(0, 0) == 800 * describe_producers.PRODUCER_BYTES
+        assert await reserved(1) == 0
+
+    trio.run(main)

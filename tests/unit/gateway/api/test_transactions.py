@@ -12,7 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from gateway.api import describe_transactions
 from gateway.transactions import adding
-from tests.unit.gateway.api.asking import FakeBroker, ask_async, request_class
+from tests.unit.gateway.api.asking import FakeBroker, ask_async, request_class, reserved_for
 from tests.unit.gateway.transactions.home import Home, run
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -578,5 +578,23 @@ def test_while_ids_are_loaded_nobody_lists_them() -> None:
         async with gateway.running():
             assert (await gateway.list_all())["error_code"] == 14
             assert [one["error_code"] for one in await gateway.describe("t")] == [14]
+
+    run(main)
+
+
+def test_a_long_list_takes_from_the_memory_of_large_answers() -> None:
+    """Many connections may ask for one at once, with requests of thirty bytes."""
+
+    async def main() -> None:
+        gateway = Gateway()
+        async with gateway.running():
+            asked = ListAll(version=1, state_filters=[], producer_id_filters=[], duration_filter=-1)
+            await gateway.init()
+            assert await reserved_for(gateway.broker, asked) == 0
+            for number in range(300):
+                await gateway.init(name=f"{number:0100}")
+            answer = await gateway.ask(asked)
+            assert len(answer["transaction_states"]) == 301
+            assert 300 * (250 + 100) <= await reserved_for(gateway.broker, asked) <= 301 * (250 + 400)
 
     run(main)

@@ -11,8 +11,8 @@ from trio.testing import wait_all_tasks_blocked
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.offsets import OffsetTable
 from gateway.groups.records import GroupRecord, OffsetRecord
-from gateway.journal.group_commit import MAX_LARGE_BYTES, WRITE_TIMEOUT_SECONDS
-from gateway.journal.lane import MAX_BATCH_BYTES, MAX_WAITING_BYTES
+from gateway.journal.group_commit import MAX_LARGE_BYTES, WRITE_TIMEOUT_SECONDS, Pending
+from gateway.journal.lane import MAX_BATCH_BYTES, MAX_WAITING_BYTES, TransactionOf
 from gateway.log.idempotence.state import ProducerState
 from tests.unit.gateway.groups.offsets_log import OffsetsLog, offset, run
 from tests.unit.gateway.log.fake_log import FakeLog
@@ -259,6 +259,41 @@ def test_what_waits_is_bounded(name: str, size: int, bound: int) -> None:
             await log.begin_commit(name, table, commit)
             await log.durable()
             assert log.told[-1] == (name, ErrorCode.NONE)
+
+    run(main)
+
+
+@pytest.mark.parametrize("size", [2000, MAX_BATCH_BYTES + 1000], ids=["small", "large"])
+@pytest.mark.parametrize("in_transactions", [False, True], ids=["plain", "in-transactions"])
+def test_who_commits_as_fast_as_he_can_leaves_room_for_others(size: int, in_transactions: bool) -> None:
+    """All commits are in one order, whoever sends them; what may wait is shared by those who do."""
+    commit = {("t", index): offset(0, "m" * 2000) for index in range(max(1, size // 2000))}
+
+    async def main() -> None:
+        log, table = OffsetsLog(), OffsetTable()
+        async with log.running():
+
+            def enter(number: int, sender: str) -> Pending:
+                guards = log.topic.partitions[0].producers.guards
+                part_of = TransactionOf(number, 0, guards.take(number), sender) if in_transactions else None
+                return log.journal.begin_commit("g", table, commit, 0, part_of=part_of, sender=sender)
+
+            order: list[Pending] = [enter(0, "greedy")]
+            await wait_all_tasks_blocked()  # it is on its way
+            error: ErrorCode | None = None
+            while error is None:
+                try:
+                    order.append(enter(len(order), "greedy"))
+                except KafkaError as refused:
+                    error = refused.code
+            assert error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            modest = [enter(len(order) + number, f"modest-{number}") for number in range(3)]
+            while not modest[-1].done:
+                await log.durable()
+                done = [one.done for one in (*order, *modest)]
+                assert done == sorted(done, reverse=True), "in the order in which they came"
+            assert {one.error for one in (*order, *modest)} == {None}
+            enter(10_000, "greedy")
 
     run(main)
 

@@ -14,8 +14,8 @@ from gateway.common.marker import Marker
 from gateway.groups.offsets import OFFSET_BYTES, OffsetTable
 from gateway.groups.records import CommittedOffset, offset_key, offset_value
 from gateway.groups.replay import Replay
-from gateway.groups.transactional import TransactionalOffsets
-from gateway.journal.lane import TransactionOf
+from gateway.groups.transactional import TransactionalOffsets, as_marker_error
+from gateway.journal.lane import MAX_BATCH_WRITES, MAX_WAITING_MARKERS, TransactionOf
 from tests.unit.gateway.groups.offsets_log import OffsetsLog, feed, finished, offset, run
 from tests.unit.gateway.log.fake_log import NOW_MS
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -291,6 +291,24 @@ def test_while_the_groups_are_not_loaded_no_marker_is_taken() -> None:
             scene.begin_end(7)
         assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert scene.topic.partitions[0].next_offset == 0
+
+    on(body)
+
+
+def test_more_markers_than_may_wait_are_to_be_sent_again() -> None:
+    async def body(scene: Scene) -> None:
+        first = scene.begin_end(7)
+        await wait_all_tasks_blocked()  # it is on its way
+        for producer_id in range(MAX_WAITING_MARKERS):
+            scene.begin_end(100 + producer_id)
+        with pytest.raises(KafkaError) as refused:
+            scene.begin_end(8)
+        assert as_marker_error(refused.value).code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        commit = scene.begin_in(9, 5)
+        assert await scene.sent(first) == [ErrorCode.NONE]
+        await scene.sent(*[commit] * (MAX_WAITING_MARKERS // MAX_BATCH_WRITES + 1))
+        assert commit.error is None, "commits have room of their own"
+        assert await scene.sent(scene.begin_end(8)) == [ErrorCode.NONE]
 
     on(body)
 

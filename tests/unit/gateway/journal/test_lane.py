@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from gateway.common.clients import NOBODY
-from gateway.journal.lane import MAX_BATCH_BYTES, MAX_WAITING_BYTES, RECORD_OVERHEAD_BYTES, Lane, Write
+from gateway.common.marker import Marker
+from gateway.journal.lane import (
+    MAX_BATCH_BYTES,
+    MAX_BATCH_WRITES,
+    MAX_WAITING_BYTES,
+    MAX_WAITING_MARKERS,
+    RECORD_OVERHEAD_BYTES,
+    Lane,
+    Write,
+)
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 FAILED = KafkaError(ErrorCode.NOT_COORDINATOR, "gone")
@@ -206,3 +215,71 @@ def test_large_writes_are_counted_by_client() -> None:
         large,
         0,
     )
+
+
+def test_a_large_write_is_counted_until_it_is_settled_however_that_comes() -> None:
+    large = MAX_BATCH_BYTES + 1
+    for end in ("withdraw", "settle", "drop"):
+        scene = Scene()
+        first = scene.add("first", large, "a")
+        second = scene.add("second", large, "a")
+        scene.add("other", large, "b")
+        assert scene.take() == ["first"]
+        scene.lane.withdraw(first, FAILED)
+        assert scene.lane.large_bytes("a") == 2 * large, "it is on its way"
+        if end == "withdraw":
+            scene.lane.withdraw(second, FAILED)
+            assert (scene.lane.large_bytes("a"), scene.lane.large_bytes()) == (large, 2 * large)
+        elif end == "settle":
+            for _ in range(3):
+                scene.lane.settle()
+                scene.take()
+            assert {scene.lane.large_bytes(client) for client in ("a", "b", None)} == {0}
+        else:
+            scene.lane.drop(FAILED)
+            assert {scene.lane.large_bytes(client) for client in ("a", "b", None)} == {0}
+
+
+def test_what_a_large_write_is_admitted_by_is_not_counted_write_by_write() -> None:
+    scene = Scene()
+    for number in range(1000):
+        scene.add(str(number), 100, "small")
+    scene.add("large", MAX_BATCH_BYTES + 1, "a")
+    looked_at: list[Write] = []
+
+    class Watched(Write):
+        @property
+        def is_large(self) -> bool:
+            looked_at.append(self)
+            return False
+
+    scene.lane.add(Watched([], lambda _: None, client="small"))
+    looked_at.clear()
+    assert scene.lane.large_bytes() == scene.lane.large_bytes("a") == MAX_BATCH_BYTES + 1
+    assert looked_at == []
+
+
+def test_markers_go_so_many_at_once_and_wait_in_no_larger_number() -> None:
+    """They have no bytes. Anybody may send them, and each takes work of its own when it is its turn."""
+    scene = Scene()
+    scene.add("first")
+    assert scene.take() == ["first"]
+    sent = 0
+    while scene.lane.has_room_for_marker:
+        scene.lane.add(Write([], lambda _: None, part_of=Marker(sent, 0, 0, False, 1)))
+        sent += 1
+        assert sent <= MAX_WAITING_MARKERS
+    assert (sent, scene.lane.waiting_bytes) == (MAX_WAITING_MARKERS, 0)
+    assert scene.lane.has_room(NOBODY, MAX_WAITING_BYTES), "commits have theirs"
+    scene.lane.settle()
+    left = sent
+    while taken := scene.lane.take():
+        assert len(taken) == min(left, MAX_BATCH_WRITES)
+        left -= len(taken)
+        assert scene.lane.waiting_markers == left
+        scene.lane.settle()
+    assert (left, scene.lane.is_idle, scene.lane.has_room_for_marker) == (0, True, True)
+    for _ in range(3):
+        scene.lane.add(Write([], lambda _: None, part_of=Marker(1, 0, 0, False, 1)))
+    scene.lane.drop(FAILED)
+    assert scene.lane.waiting_markers == 0

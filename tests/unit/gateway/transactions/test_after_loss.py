@@ -103,6 +103,29 @@ def test_what_is_whole_goes_on() -> None:
     run(main)
 
 
+def test_ids_are_looked_at_only_for_partitions_where_something_is_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of which there may be thousands, and 20 ms are needed to look at 100,000 ids."""
+
+    async def main() -> None:
+        home, appends = Home(), Appends()
+        async with home.running():
+            looks: list[object] = []
+            loaded = home.coordinator.loaded
+
+            def counted() -> Any:
+                looks.append(None)
+                return loaded()
+
+            monkeypatch.setattr(home.coordinator, "loaded", counted)
+            others = [partition(name=("others", index)) for index in range(50)]
+            assert await end(home, appends, partition((7, 3, 40)), *others) == {LOST: [Open(7, 40)]}
+            assert len(looks) == 2  # for all that have lost something, and for the one that has one open
+
+    run(main)
+
+
 def test_what_is_decided_is_carried_out() -> None:
     async def main() -> None:
         home, appends = Home(), Appends()

@@ -10,11 +10,12 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from gateway.transactions import forgetting, sweep
 from gateway.transactions import room as room_module
-from gateway.transactions import sweep
 from gateway.transactions.adding import AddPartitions
 from gateway.transactions.coordinator import UNTIL_FREE_SECONDS
-from gateway.transactions.forgetting import IDLE_MS
+from gateway.transactions.ending import EndTxn
+from gateway.transactions.forgetting import IDLE_MS, LOOK_SECONDS
 from gateway.transactions.outcomes import Answer
 from tests.unit.gateway.transactions.home import LEADER_EPOCH, ORDERS, TIMEOUT_MS, Home, run
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -543,6 +544,82 @@ def test_at_the_bound_ids_that_nobody_has_used_for_long_make_room_for_new_ones(
     run(main)
 
 
+def test_two_that_take_ids_over_from_each_other_leave_room_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(room_module, "MAX_TRANSACTIONS_BYTES", 24 * (room_module.ID_BYTES + 40))
+
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            made = 0
+            for _ in range(5):
+                for _ in range(24):
+                    try:
+                        await home.init(f"id-{made}", client="a")
+                    except KafkaError:
+                        break
+                    made += 1
+                for number in range(made):
+                    assert (await home.init(f"id-{number}", client="b")).error is NONE, "its producer goes on"
+            held = home.coordinator.room.held
+            assert held.held("a") + held.held("b") == held.used
+            for number in range(2):
+                assert (await home.init(f"modest-{number}", client="c")).error is NONE
+
+    run(main)
+
+
+def test_who_asks_for_room_again_and_again_has_ids_looked_through_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also while others get their room by what was found then."""
+    monkeypatch.setattr(room_module, "MAX_TRANSACTIONS_BYTES", 12 * (room_module.ID_BYTES + 40))
+
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            for number in range(3):
+                assert (await home.init(f"b-{number}", client="b")).error is NONE
+            await trio.sleep(IDLE_MS / 1000)
+            for number in range(4):
+                assert (await home.init(f"a-{number}", client="a")).error is NONE
+            looks = home.coordinator.forgetting.looks
+            for _ in range(20):
+                assert await refused(lambda: home.init("a-more", client="a")) is NOT_AVAILABLE
+            for number in range(3, 7):
+                assert (await home.init(f"b-{number}", client="b")).error is NONE
+            assert home.coordinator.forgetting.looks == looks + 1
+            await trio.sleep(LOOK_SECONDS)
+            assert await refused(lambda: home.init("a-more", client="a")) is NOT_AVAILABLE
+            assert home.coordinator.forgetting.looks == looks + 2
+
+    run(main)
+
+
+@pytest.mark.parametrize("found", [1, 256])
+def test_all_of_a_client_s_idle_ids_make_room_however_few_are_found_at_once(
+    monkeypatch: pytest.MonkeyPatch, found: int
+) -> None:
+    monkeypatch.setattr(room_module, "MAX_TRANSACTIONS_BYTES", 8 * (room_module.ID_BYTES + 40))
+    monkeypatch.setattr(forgetting, "FORGOTTEN_AT_ONCE", found)
+
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            for number in range(4):
+                assert (await home.init(f"old-{number}", client="a")).error is NONE
+                await trio.sleep(1)
+            await trio.sleep(IDLE_MS / 1000)
+            for number in range(4):
+                assert (await home.init(f"new-{number}", client="a")).error is NONE
+                left = [name for name in sorted(home.coordinator.transactions) if name.startswith("old")]
+                assert left == ([f"old-{one}" for one in range(number + 1, 4)] if found == 1 else [])
+            assert await refused(lambda: home.init("new-4", client="a")) is NOT_AVAILABLE
+
+    run(main)
+
+
 def test_an_id_from_the_log_is_the_client_s_whose_producer_is_accepted_and_nobody_else_s() -> None:
     async def main() -> None:
         home = Home()
@@ -563,6 +640,24 @@ def test_an_id_from_the_log_is_the_client_s_whose_producer_is_accepted_and_nobod
             await wait_all_tasks_blocked()
             assert (await home.init(client="d")).error is NONE
             assert (held.held("c"), held.held("d")) == (0, held.used)
+
+    run(main)
+
+
+def test_an_id_from_the_log_is_the_client_s_that_ends_its_transaction() -> None:
+    """Where partitions are added by other gateways a producer asks its coordinator for nothing else."""
+
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            pid, epoch = await home.open()
+            await home.reload("t")
+            held = home.coordinator.room.held
+            one = home.coordinator.transactions["t"]
+            wrong = await home.coordinator.end("t", EndTxn(pid, epoch + 1, is_commit=True), "hostile")
+            assert (wrong.error is not NONE, one.client, held.held("hostile")) == (True, "", 0)
+            assert (await home.coordinator.end("t", EndTxn(pid, epoch, is_commit=True), "c")).error is NONE
+            assert (one.client, held.held("c")) == ("c", held.used)
 
     run(main)
 

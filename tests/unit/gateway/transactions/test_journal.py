@@ -279,3 +279,22 @@ def test_who_writes_as_fast_as_he_can_keeps_nobody_waiting(partitions: int) -> N
             log.enter("again", wide, "greedy")
 
     run(main)
+
+
+def test_who_waits_for_many_writes_waits_no_longer_than_for_one() -> None:
+    """Another gateway asks for hundreds of transactions at once, and gives all of them up after ten seconds:
+    those of a partition whose stores are away must not take the others with them.
+    """
+
+    async def main() -> None:
+        log = TransactionLog()
+        async with log.running():
+            began = trio.current_time()
+            entered = [log.enter(f"t-{number}", known(Ongoing)) for number in range(4)]
+            for pending in entered:
+                with pytest.raises(KafkaError) as raised:
+                    await log.journal.durable(pending)
+                assert raised.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert trio.current_time() - began == pytest.approx(WRITE_TIMEOUT_SECONDS, abs=1.0)
+
+    run(main)
