@@ -198,6 +198,10 @@ class Restoring:
         name = next(topic.name for topic in self._manifest.topics if topic.id == topic_id.hex())
         compared = dict.fromkeys((keys.topic_key(name), keys.partition_key(topic_id, index), *puts, *deletes))
         await self._catalog.transact(unchanged(self._catalog, compared), puts, deletes)
+        partition = self.context.fences.partition(log)
+        if partition is not None and partition.fence.key in puts:
+            # Else who takes the closed segment's note from the catalog takes this for another gateway's work.
+            partition.fence.read(self._catalog.get(partition.fence.key))
 
     async def read_part(self, part: Part) -> list[memoryview]:
         """The batches of an object. Raises CannotRestore."""

@@ -1,8 +1,8 @@
-"""What a restore appends to logs that it cuts apart: commits that are set to the ends, and the ends of
+"""What a restore appends to logs that it cuts short: commits that are set to the ends, and the ends of
 transactions.
 
-Each log gets it as one segment of its own, under a leader epoch above all that the backup has. All of a
-backup needs none.
+Each log gets it as one segment of its own, under a leader epoch above all that the backup has. A restore of
+all that a backup has needs none.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ class Tails:
 
     def _tell(self, changed: int, found: Endings) -> None:
         if changed:
-            self._say(f"{changed} committed offsets are set to the ends of their partitions, or as they were")
+            self._say(f"committed offsets set to the end of their partition, or to what they were: {changed}")
         for (topic, index), producers in found.aborted.items():
-            self._say(f"{topic}-{index}: {len(producers)} transactions are open at its end, and are aborted")
+            self._say(f"{topic}-{index}: open transactions aborted at its end: {len(producers)}")
         if changed := sum(map(len, found.states.values())):
             self._say(
-                f"{changed} transactional ids are fenced: what they had open, or decided later, is aborted"
+                f"transactional ids fenced, with what they had open or decided later aborted: {changed}"
             )
 
     # what the logs say ------------------------------------------------------------------------------------
@@ -124,8 +124,19 @@ class Tails:
             frozenset(each.saved.index for each in of_ids if each.lacks_end),
             self._before_ms,
             self._taken_ms,
+            self._begun_before(ends),
         )
         return endings({index: found.by_id for index, found in states.items()}, ends, cut)
+
+    def _begun_before(self, ends: Mapping[TopicPartition, ProducerState]) -> frozenset[int]:
+        """The producers with a transaction of which a part lies before where a log with a hole begins."""
+        return frozenset(
+            producer_id
+            for each in self._planned
+            if each.log_start > each.saved.log_start
+            for producer_id, first_offset in ends[_place(each)].open_transactions().items()
+            if first_offset < each.log_start
+        )
 
     async def _commits(self, planned: PlannedPartition) -> list[bytes]:
         """What groups have committed beyond the ends, as it is to be."""

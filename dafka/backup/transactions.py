@@ -1,4 +1,5 @@
-"""What becomes of transactions where a restore cuts logs apart: all end, and no producer is behind. Pure.
+"""What becomes of transactions where a restore cuts logs short: all end, and no producer's epoch is behind
+the data. Pure.
 
 All of a backup is of one moment, so its transactions are whole. A restore to an earlier time, or one that
 accepts a loss, ends each log at a place of its own. The rules:
@@ -8,10 +9,11 @@ accepts a loss, ends each log at a place of its own. The rules:
 * a transaction that is open at a log's end is aborted there, by a marker that the restore appends, unless its
   coordinator as restored still has it and ends it;
 * a coordinator aborts what has lost a part: a transaction that is open and has written to a log that is cut,
-  and one that was decided to be committed after the time that is restored. So none is committed in part by a
-  producer that is still there;
+  or before a hole behind which its log begins, and one that was decided to be committed after the time that
+  is restored. So none is committed in part by a producer that is still there;
 * where the end of `__transaction_state` itself is lost, what was open or decided there is aborted: how it
-  ended is not known. Its producers' epochs are raised to those that the data has.
+  ended is not known. Its producers' epochs are raised to those that the data has, and beyond them where a
+  marker is to follow.
 """
 
 from __future__ import annotations
@@ -23,7 +25,13 @@ from typing import Final
 from gateway.journal.fields import MalformedRecord, UnknownRecord
 from gateway.log.idempotence.state import ProducerState
 from gateway.transactions.internal_topic import TRANSACTION_TOPIC
-from gateway.transactions.metadata import NO_EPOCH, TopicPartition, TransactionMetadata, TransactionState
+from gateway.transactions.metadata import (
+    LAST_EPOCH,
+    NO_EPOCH,
+    TopicPartition,
+    TransactionMetadata,
+    TransactionState,
+)
 from gateway.transactions.records import decode_record, transaction_key, transaction_value
 from wireproto.records.batch import assign_offsets
 from wireproto.records.builder import build_batch
@@ -73,8 +81,8 @@ class End:
         self._now_ms = now_ms
 
     def feed(self, batches: Iterable[Buffer]) -> None:
-        """The next batches of it, which is not compacted: what was is announced with the state behind it.
-        What cannot be read is passed over.
+        """The next batches of its last segment, if that is not compacted: one that is was announced with the
+        producers at its end. What cannot be read is passed over.
         """
         for batch in batches:
             try:
@@ -95,6 +103,8 @@ class Cut:
     stale: Collection[int]
     before_ms: int | None
     now_ms: int
+    begun_before: Collection[int] = ()
+    """Producers that have begun a transaction before or in a hole, behind which its partition begins now."""
 
 
 @dataclass(slots=True)
@@ -160,15 +170,18 @@ def _ended(
         )
     if ended.is_prepared:
         ended = replace(ended, partitions=known.partitions - lost)
-    if ended.producer_epoch < highest_epoch:
-        ended = replace(ended, producer_epoch=highest_epoch, last_producer_epoch=NO_EPOCH)
+    # A later transaction than the one that is known may be open: its partition wants a later epoch yet.
+    is_fenced = is_stale and ended.is_prepared
+    least = min(highest_epoch + 1, LAST_EPOCH) if is_fenced else highest_epoch
+    if ended.producer_epoch < least:
+        ended = replace(ended, producer_epoch=least, last_producer_epoch=NO_EPOCH)
     return ended
 
 
 def _has_lost(known: TransactionMetadata, lost: Collection[TopicPartition], cut: Cut) -> bool:
     """Whether a part of its transaction is left out, or the decision to commit it."""
     if known.state is TransactionState.ONGOING:
-        return bool(lost)
+        return bool(lost) or known.producer_id in cut.begun_before
     is_later = cut.before_ms is not None and known.last_update_ms > cut.before_ms
     return known.state is TransactionState.PREPARE_COMMIT and is_later
 

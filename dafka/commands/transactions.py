@@ -15,7 +15,12 @@ from dafka.commands.tables import plain, print_json, print_table
 if TYPE_CHECKING:
     from dafka.commands.transactions_cluster import Described, Transactions
 
-HELP: Final = "Transactional ids: who has what open. Of any Kafka: --bootstrap says which."
+STATES: Final = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
+"""What `--state` may be."""
+
+HELP: Final = (
+    "Show transactional ids and what they have open, and abort what hangs; of any Kafka (--bootstrap)."
+)
 
 LIST_HELP: Final = """List transactional ids, with their states.
 
@@ -34,7 +39,8 @@ dafka transactions describe payments-1 --json
 ABORT_HELP: Final = """Abort one open transaction in one partition, by a marker, past its coordinator.
 
 For one that hangs: that nobody ends, and readers of read_committed wait for. What a coordinator has open it
-aborts by itself after its timeout; to abort a part of such a one by hand would commit the rest.
+aborts by itself after its timeout. Were it aborted here, the rest of it could still be committed: so this is
+refused without --force.
 
 \b
 dafka transactions abort orders --partition 0 --start-offset 1234
@@ -56,7 +62,13 @@ def _connected(bootstrap: str) -> Iterator[Transactions]:
 
 
 @transactions.command(name="list", short_help="List transactional ids.", help=LIST_HELP)
-@click.option("--state", "states", metavar="STATE", multiple=True, help="Only in this state; repeatable.")
+@click.option(
+    "--state",
+    "states",
+    metavar="STATE",
+    multiple=True,
+    help=f"Only in this state, of {', '.join(STATES)}; repeatable.",
+)
 @bootstrap_option
 @json_option
 @log_options
@@ -111,10 +123,11 @@ def _as_json(one: Described) -> dict[str, Any]:
     required=True,
     help="Its first offset there, as 'dafka store accept-loss' and the gateway's log name it.",
 )
+@click.option("--force", is_flag=True, help="Also if a coordinator has it, or cannot say so.")
 @bootstrap_option
 @log_options
-def abort(topic: str, partition: int, start_offset: int, bootstrap: str) -> None:
+def abort(topic: str, partition: int, start_offset: int, force: bool, bootstrap: str) -> None:
     """Abort it."""
     with _connected(bootstrap) as asked:
-        producer_id = asked.abort(topic, partition, start_offset)
+        producer_id = asked.abort(topic, partition, start_offset, force=force)
     click.echo(f"{topic}-{partition}: the transaction of producer {producer_id} is aborted")

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from dafka.commands.cluster import Cluster
 from dafka.commands.exits import CommandFailed
 from dafka.commands.kafka_client import TIMEOUT_SECONDS, KafkaClient, error_name
+from dafka.commands.transactions import STATES
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.schemas import REQUEST_CLASSES
 
@@ -62,19 +63,25 @@ class Transactions:
 
     def list(self, states: Sequence[str] = ()) -> list[Listed]:
         """Every transactional id, or those in these states, by name."""
+        return [*self._list("cannot list transactions", states=states)]
+
+    def _list(
+        self, doing: str, states: Sequence[str] = (), producer_ids: Sequence[int] = ()
+    ) -> Sequence[Listed]:
         found: list[Listed] = []
         for broker in self._cluster.metadata([]).brokers:
             answer = self._until_ready(
-                "cannot list transactions",
+                doing,
                 lambda node_id=broker.node_id: self._cluster.leader(node_id).ask(
                     ApiKey.LIST_TRANSACTIONS,
                     LIST_TRANSACTIONS_VERSION,
                     state_filters=[*states],
-                    producer_id_filters=[],
+                    producer_id_filters=[*producer_ids],
                 ),
             )
             if answer.unknown_state_filters:
-                raise CommandFailed(f"there is no state {', '.join(answer.unknown_state_filters)}")
+                unknown = ", ".join(answer.unknown_state_filters)
+                raise CommandFailed(f"there is no state {unknown}. States are {', '.join(STATES)}.")
             found += [
                 Listed(one.transactional_id, broker.node_id, one.producer_id, one.transaction_state)
                 for one in answer.transaction_states
@@ -117,8 +124,11 @@ class Transactions:
             sorted((topic.topic, index) for topic in told.topics for index in topic.partitions),
         )
 
-    def abort(self, topic: str, index: int, start_offset: int) -> int:
-        """Abort the transaction that begins there in a partition, by a marker; its producer's id."""
+    def abort(self, topic: str, index: int, start_offset: int, *, force: bool = False) -> int:
+        """Abort the transaction that begins there in a partition, by a marker; its producer's id.
+
+        Without `force`, one that a coordinator has is refused: its other partitions could be committed.
+        """
         leader = self._leader(topic, index)
         request: Any = REQUEST_CLASSES[ApiKey.DESCRIBE_PRODUCERS]
         told = leader.ask(
@@ -135,13 +145,29 @@ class Transactions:
                 for one in partition.active_producers
                 if one.current_txn_start_offset >= 0
             )
-            named = ", ".join(map(str, open_ones)) or "none"
+            named = ", ".join(map(str, open_ones))
+            there = f"Those that are open begin at: {named}." if open_ones else "None is open there."
             raise CommandFailed(
-                f"{topic}-{index}: no open transaction begins at offset {start_offset}; there begin: {named}"
+                f"{topic}-{index}: no open transaction begins at offset {start_offset}. {there}"
             )
         (producer,) = found
+        if not force:
+            self._check_hangs(topic, index, producer.producer_id)
         self._write_abort(leader, topic, index, producer)
         return int(producer.producer_id)
+
+    def _check_hangs(self, topic: str, index: int, producer_id: int) -> None:
+        """Raises CommandFailed, if a coordinator has the producer's transaction in this partition."""
+        doing = "cannot ask whether a coordinator has the transaction, which --force leaves out"
+        for one in self._list(doing, producer_ids=[producer_id]):
+            told = self.describe(one.transactional_id)
+            if told.producer_id == producer_id and (topic, index) in told.partitions:
+                raise CommandFailed(
+                    f"{topic}-{index}: the transaction does not hang: it is that of transactional id "
+                    f"{told.transactional_id} ({told.state}), and its coordinator ends it, after "
+                    f"{told.timeout_ms} ms if its producer does not. --force aborts it in this partition "
+                    "alone; the rest of it may be committed."
+                )
 
     def _write_abort(self, leader: KafkaClient, topic: str, index: int, producer: Any) -> None:
         request: Any = REQUEST_CLASSES[ApiKey.WRITE_TXN_MARKERS].WritableTxnMarker
@@ -162,7 +188,7 @@ class Transactions:
         for partition in described.partitions:
             if partition.partition_index == index:
                 return self._cluster.leader(partition.leader_id)
-        raise CommandFailed(f"{topic} has no partition {index}")
+        raise CommandFailed(f"{topic} has no partition {index}: it has {len(described.partitions)}.")
 
     def _until_ready(self, doing: str, ask: Any) -> Any:
         """The answer, asked again while a coordinator is not ready."""
@@ -179,6 +205,8 @@ class Transactions:
 
 REASONS: Final = {
     "TRANSACTIONAL_ID_NOT_FOUND": "there is no such id. 'dafka transactions list' shows those that are there",
+    "INVALID_REQUEST": "no transactional id is like that",
+    "INVALID_TOPIC_EXCEPTION": "no topic can have that name. 'dafka topics list' shows the topics",
     "UNKNOWN_TOPIC_OR_PARTITION": "it is not there. 'dafka topics list' shows the topics",
     "NOT_LEADER_OR_FOLLOWER": "its leader is another one by now. Try again",
 }

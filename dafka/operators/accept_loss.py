@@ -14,9 +14,10 @@ from gateway.broker import Broker
 from gateway.catalog import keys
 from gateway.cluster.giving_up import GivingUp, Plan
 from gateway.cluster.stores import StoreRefused, Stores
-from gateway.log.partition import PartitionState
+from gateway.log.partition import Partition, PartitionState
 from gateway.log.recovery.one_partition import named_transactions
 from gateway.log.segment import Segment
+from gateway.transactions.internal_topic import TRANSACTION_TOPIC
 
 MAX_ASKED_SEGMENTS = 500
 """Segments asked about in one request."""
@@ -63,12 +64,14 @@ class LossRequestHandlers:
         # Who reads what is committed before a segment that is lost as a whole needs what it says of aborted
         # ones: with markers behind it he would be told an error where he waits now.
         whole = {(one.topic, one.partition) for one in plan.unreadable}
-        serving = [
-            one
-            for one in partitions
-            if one.state is PartitionState.READY and (one.topic.name, one.index) not in whole
-        ]
-        aborted = await self._broker.after_loss.end(serving, accepted_ms)
+        others: list[Partition] = []
+        if any(one.topic.name == TRANSACTION_TOPIC for one in partitions):
+            others = [one for topic in self._broker.topics.all() for one in topic.partitions]
+        aborted = await self._broker.after_loss.end(
+            [one for one in partitions if (one.topic.name, one.index) not in whole],
+            accepted_ms,
+            [one for one in others if (one.topic.name, one.index) not in whole],
+        )
         return {
             "partitions": [
                 {

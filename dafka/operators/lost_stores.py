@@ -46,8 +46,8 @@ class LostStores:
             )
         yield (
             "Should one of these stores come back, what it has after that is cut off there. Offsets that "
-            "were given up are given again. Transactions that are open there then, and of which a part was "
-            "given up, are aborted, unless it was decided already how they end."
+            "were given up are given again. Transactions that are open there and have lost a part are "
+            "aborted, unless their end is decided already."
         )
 
     def give_up(self) -> Iterator[str]:
@@ -65,8 +65,8 @@ class LostStores:
                 yield (
                     f"{one['partition']}: still open transactions, for which readers of read_committed wait: "
                     f"{one['open']}. Their coordinators end them, and what none of these knows is aborted "
-                    "once the partition takes markers, as long as this gateway runs. What is there still 15 "
-                    "minutes after that end with "
+                    "once the partition takes markers, as long as this gateway runs. Abort what is still "
+                    "open 15 minutes after that with "
                     "'dafka transactions abort TOPIC --partition N --start-offset OFFSET'"
                 )
         yield (

@@ -154,8 +154,8 @@ class PartitionedCoordinator(ABC, Generic[_Found]):
 
     @property
     def has_everything(self) -> bool:
-        """Whether all that the topic has is served here, or there is no topic."""
-        if self._stopped:
+        """Whether all that the topic has is served here, or there is no topic; not before it runs."""
+        if self._stopped or self._tasks is None:
             return False
         self._look_at_topic()
         return self._loading is None or self._loading.all_loaded

@@ -1,4 +1,4 @@
-"""Ends transactions after a loss that was accepted, which nobody would end, or which have lost a part.
+"""Ends what an accepted loss has left: transactions that nobody would end, or that have lost a part.
 
 A partition that has lost its end may have lost markers: then transactions are open there that their
 coordinators have ended. It may also have lost records of a transaction that its producer would commit. The
@@ -7,11 +7,16 @@ rules, for partitions of which something was given up:
 * what is open there, and no coordinator has, is aborted by a marker that is appended here. It has the epoch
   of the transaction, and the coordinator's epoch that the partition knows, as the tools' aborts have;
 * what a coordinator has open, and has written there, is aborted by that coordinator as after its timeout;
-* what is decided there is carried out: its coordinator has markers written until every partition has one.
+* so is what a producer goes on with in a transaction that nobody had: they would end together;
+* what is decided there is carried out: its coordinator has markers written until every partition has one. One
+  that the partition had, and has lost, is written here again.
+
+Where coordinators themselves have lost the end of what they know, what is open may be known to nobody in any
+partition: the first rule is for all of them then.
 
 It is done where one gateway leads everything, so all coordinators are here; and only once all their ids are
 loaded: what is not known then is known nowhere. Where stores are lost a partition may take no markers before
-others have their places; it is asked again as long as this gateway runs.
+others have their places, and an id something on its way: both are asked again as long as this gateway runs.
 """
 
 from __future__ import annotations
@@ -26,6 +31,7 @@ from gateway.common.log_limit import LogLimit
 from gateway.common.marker import Marker
 from gateway.common.printable import printable
 from gateway.common.waiting import Waiter
+from gateway.log.partition import PartitionState
 from gateway.transactions.metadata import TopicPartition
 from wireproto.kafka.errors import ErrorCode
 
@@ -47,11 +53,6 @@ AGAIN_SECONDS: Final = 1.0
 """Pause before partitions are asked again that have not taken a marker."""
 
 
-LOOKED_AT_TOGETHER: Final = 256
-"""Partitions for which all ids are looked through once: that takes 20 ms for 100,000 ids, and there may be
-thousands of partitions."""
-
-
 class Open(NamedTuple):
     """A transaction that is open in a partition."""
 
@@ -59,14 +60,15 @@ class Open(NamedTuple):
     first_offset: int
 
 
-class _Unknown(NamedTuple):
-    """One that no coordinator has. Its producer's last batch has `last_offset`."""
+class _Lost(NamedTuple):
+    """A partition that may have open what nobody ends."""
 
-    place: TopicPartition
     partition: Partition
-    producer_id: int
-    first_offset: int
-    last_offset: int
+    accepted_ms: int | None
+    """When that was accepted: what has begun later has lost nothing. None: nothing of it was given up here,
+    but maybe who ends it."""
+    unknown: set[Open]
+    """What was open there when nobody had it. Who has it later has joined it."""
 
 
 class AfterLoss:
@@ -81,7 +83,7 @@ class AfterLoss:
     ) -> None:
         self._coordinator = coordinator
         self._write = write
-        self._left: dict[TopicPartition, Partition] = {}
+        self._left: dict[TopicPartition, _Lost] = {}
         """Partitions where something could not be aborted yet."""
         self._has_left = Waiter()
         self._limit = LogLimit(logger)
@@ -94,93 +96,136 @@ class AfterLoss:
             await trio.sleep(AGAIN_SECONDS)
             if not self._coordinator.has_everything:
                 continue  # another gateway may know more, or the partition be its own by now
-            left, self._left = self._left, {}
-            await self._abort_unknown(left)
+            left = {place: lost for place, lost in self._left.items() if lost.partition.available}
+            gone = [place for place, lost in self._left.items() if _is_gone(lost.partition)]
+            for place in (*left, *gone):
+                del self._left[place]
+            if left:
+                await self._end_all(left)
 
     async def end(
-        self, partitions: Sequence[Partition], accepted_ms: int
+        self, partitions: Sequence[Partition], accepted_ms: int, others: Sequence[Partition] = ()
     ) -> dict[TopicPartition, list[Open]]:
-        """End the transactions of these partitions, which have lost something and serve again; what was
-        aborted here. The loss was accepted at `accepted_ms`: what has begun later has lost nothing.
+        """End the transactions of these partitions, which have lost something and serve again, or will. The
+        loss was accepted at `accepted_ms`, ms since 1970: what has begun later has lost nothing. `others`
+        have lost nothing; what nobody knows is aborted there as well. Returns what was aborted here.
         """
+        places = {(one.topic.name, one.index): _Lost(one, None, set()) for one in others}
+        places |= {(one.topic.name, one.index): _Lost(one, accepted_ms, set()) for one in partitions}
         with trio.move_on_after(LOADED_SECONDS) as waited:
             while not self._coordinator.has_everything:  # noqa: ASYNC110  nobody is told
                 await trio.sleep(LOOK_SECONDS)
         if waited.cancelled_caught:
-            logger.warning("transactional ids are not loaded: no transaction is aborted after the loss")
+            logger.warning("transactional ids are not loaded: no transaction is aborted after the loss yet")
+            for place, lost in places.items():
+                self._leave(place, lost)
             return {}
-        places = {(one.topic.name, one.index): one for one in partitions}
-        for one in self._touching(places):
-            await self._coordinator.abort_after_loss(one, accepted_ms)
-        return await self._abort_unknown(places)
+        return await self._end_all(places)
+
+    async def _end_all(self, places: Mapping[TopicPartition, _Lost]) -> dict[TopicPartition, list[Open]]:
+        """What was aborted here; all ids are loaded when this begins."""
+        names = self._names()
+        for place, lost in places.items():
+            lost.unknown.update(
+                one for one in _open(lost.partition) if self._who_has(names, place, one) is None
+            )
+        accepted = {place: lost.accepted_ms for place, lost in places.items() if lost.accepted_ms is not None}
+        for one in self._touching(accepted):
+            touched = one.partitions_left & accepted.keys()
+            if not touched:
+                continue  # it has ended meanwhile
+            if not await self._coordinator.abort_after_loss(one, max(accepted[place] for place in touched)):
+                for place in touched:
+                    self._leave(place, places[place])
+        return {
+            place: aborted
+            for place, lost in places.items()
+            if (aborted := await self._abort_unknown(place, lost, names))
+        }
 
     def _touching(self, places: Iterable[TopicPartition]) -> list[Transaction]:
         """The ids whose transactions have one of these partitions."""
         wanted = frozenset(places)
-        return [
-            one
+        return [one for one in self._coordinator.loaded() if not wanted.isdisjoint(one.partitions_left)]
+
+    def _names(self) -> dict[int, str]:
+        """The transactional id of each producer id. A producer that has written is in it, or never will be:
+        who comes later gets another producer id.
+        """
+        return {
+            one.machine.metadata.producer_id: one.transactional_id
             for one in self._coordinator.loaded()
-            if one.machine.metadata is not None and not wanted.isdisjoint(one.machine.metadata.partitions)
-        ]
+            if one.machine.metadata is not None
+        }
+
+    def _who_has(
+        self, names: Mapping[int, str], place: TopicPartition, transaction: Open
+    ) -> Transaction | None:
+        """The id whose transaction this is, at this moment."""
+        one = self._coordinator.transactions.get(names.get(transaction.producer_id, ""))
+        metadata = None if one is None else one.machine.metadata
+        if metadata is None or metadata.producer_id != transaction.producer_id:
+            return None
+        return one if place in metadata.partitions else None
 
     async def _abort_unknown(
-        self, partitions: Mapping[TopicPartition, Partition]
-    ) -> dict[TopicPartition, list[Open]]:
-        """What was aborted, of each partition where something was."""
-        aborted: dict[TopicPartition, list[Open]] = {}
-        left = list(partitions.items())
-        for first in range(0, len(left), LOOKED_AT_TOGETHER):
-            await trio.lowlevel.checkpoint()
-            for one in self._unknown(left[first : first + LOOKED_AT_TOGETHER]):
-                if await self._abort(one):
-                    aborted.setdefault(one.place, []).append(Open(one.producer_id, one.first_offset))
+        self, place: TopicPartition, lost: _Lost, names: Mapping[int, str]
+    ) -> list[Open]:
+        aborted: list[Open] = []
+        if not lost.partition.available:
+            self._leave(place, lost)
+        for transaction in _open(lost.partition):
+            # All of it anew: others have gone on while the marker before this one was on its way.
+            producer = lost.partition.producers.state.find(transaction.producer_id)
+            if producer is None or producer.first_offset != transaction.first_offset:
+                continue
+            if not self._coordinator.has_everything:
+                self._leave(place, lost)
+                break
+            has_it = self._who_has(names, place, transaction)
+            if has_it is not None:
+                if not await self._end_known(place, has_it, has_joined=transaction in lost.unknown):
+                    self._leave(place, lost)
+                continue
+            lost.unknown.add(transaction)
+            coordinator_epoch = max(0, producer.coordinator_epoch)
+            marker = Marker(transaction.producer_id, producer.epoch, coordinator_epoch, is_commit=False)
+            error = await self._write(place, marker)
+            if error is ErrorCode.NONE:
+                aborted.append(transaction)
+                logger.warning(
+                    "%s-%d: the transaction of producer %d from offset %d is aborted: nobody knows it",
+                    printable(place[0]), place[1], *transaction,
+                )  # fmt: skip
+            else:
+                self._leave(place, lost)
+                self._limit.warning(
+                    "%s-%d: the transaction of producer %d from offset %d, which nobody knows, cannot be "
+                    "aborted yet: %s",
+                    printable(place[0]), place[1], *transaction, error.name,
+                )  # fmt: skip
         return aborted
 
-    def _unknown(self, partitions: Iterable[tuple[TopicPartition, Partition]]) -> list[_Unknown]:
-        """What is open in these partitions, and no coordinator has there. All ids are looked at for that, if
-        anything is open.
-        """
-        found = [
-            _Unknown(place, partition, producer_id, producer.first_offset, producer.last_offset)
-            for place, partition in partitions
-            for producer_id in partition.producers.state.open_transactions()
-            if (producer := partition.producers.state.find(producer_id)) is not None
-        ]
-        places = {one.place for one in found}
-        known = {
-            (place, one.machine.metadata.producer_id)
-            for one in (self._touching(places) if places else ())
-            if one.machine.metadata is not None
-            for place in one.machine.metadata.partitions & places
-        }
-        return [one for one in found if (one.place, one.producer_id) not in known]
+    async def _end_known(self, place: TopicPartition, has_it: Transaction, *, has_joined: bool) -> bool:
+        """As far as its coordinator does not; False: it could not be."""
+        ending = has_it.ending
+        if ending is not None and place not in ending.left:
+            return await self._write(place, ending.marker) is ErrorCode.NONE
+        return not has_joined or await self._coordinator.abort_after_loss(has_it)
 
-    async def _abort(self, one: _Unknown) -> bool:
-        """Whether it was aborted; it may have ended while others were."""
-        place, partition, producer_id, first_offset, last_offset = one
-        producer = partition.producers.state.find(producer_id)
-        if producer is None or producer.first_offset != first_offset:
-            return False
-        # What it has written meanwhile may be of a transaction that is known by now.
-        if not self._coordinator.has_everything or producer.last_offset != last_offset:
-            self._try_again(one)
-            return False
-        marker = Marker(producer_id, producer.epoch, max(0, producer.coordinator_epoch), is_commit=False)
-        error = await self._write(place, marker)
-        if error is ErrorCode.NONE:
-            logger.warning(
-                "%s-%d: the transaction of producer %d from offset %d is aborted: nobody knows it",
-                printable(place[0]), place[1], producer_id, first_offset,
-            )  # fmt: skip
-            return True
-        self._try_again(one)
-        self._limit.warning(
-            "%s-%d: the transaction of producer %d from offset %d, which nobody knows, cannot be aborted "
-            "yet: %s",
-            printable(place[0]), place[1], producer_id, first_offset, error.name,
-        )  # fmt: skip
-        return False
-
-    def _try_again(self, one: _Unknown) -> None:
-        self._left[one.place] = one.partition
+    def _leave(self, place: TopicPartition, lost: _Lost) -> None:
+        """It is looked at again."""
+        self._left[place] = lost
         self._has_left.wake()
+
+
+def _is_gone(partition: Partition) -> bool:
+    """It was deleted, or another gateway has it."""
+    return partition.deleted or partition.state is PartitionState.ELSEWHERE
+
+
+def _open(partition: Partition) -> list[Open]:
+    """What is open there; nothing as long as nobody knows."""
+    if not partition.available:
+        return []
+    return [Open(*one) for one in partition.producers.state.open_transactions().items()]

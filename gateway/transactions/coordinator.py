@@ -366,33 +366,47 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
             printable(one.transactional_id),
         )
 
-    async def abort_after_loss(self, one: Transaction, accepted_ms: int) -> None:
-        """Abort its transaction, if that was open at this time, ms since 1970: it has lost a part since. What
-        cannot be written now is aborted after its timeout.
+    async def abort_after_loss(self, one: Transaction, accepted_ms: int | None = None) -> bool:
+        """Abort its transaction, if that was open at this time, ms since 1970, or whenever it began: it has
+        lost a part since. False: something else is on its way, or it cannot be written now; to be tried
+        again, with what is served then.
         """
         deadline = trio.current_time() + WRITE_TIMEOUT_SECONDS
-        while one.machine.pending is not None:
+        while self._is_served(one) and one.machine.pending is not None:
             if not await self.until_one_is_free((one.transactional_id,), deadline):
-                break
+                return False
         metadata = one.machine.metadata
-        if metadata is None or metadata.start_ms > accepted_ms:
-            return
-        outcome = one.machine.abort(self._now_ms())
+        if not self._is_served(one) or metadata is None:
+            return False
+        if accepted_ms is not None and metadata.start_ms > accepted_ms:
+            return True
         try:
+            outcome = one.machine.abort(self._now_ms())
+            if outcome == DONE:
+                return True  # none is open
             if isinstance(outcome, Needs):
                 new_producer_id = await self._cluster.allocate_producer_id()
                 outcome = one.machine.abort(self._now_ms(), new_producer_id)
-            if outcome == DONE or self.transactions.get(one.transactional_id) is not one:
-                return
+                if outcome == DONE or not self._is_served(one):
+                    return False
             await self.answer(self._enter(one, outcome))
         except KafkaError as error:
-            why = f"cannot be aborted now, and is after its timeout: {error}"
-        else:
-            why = "is aborted"
+            self._limit.warning(
+                "transactional id %s: its transaction has lost a part with what was given up, and cannot be "
+                "aborted yet: %s",
+                printable(one.transactional_id),
+                error,
+            )
+            return False
         logger.warning(
-            "transactional id %s: its transaction has lost a part with what was given up, and %s",
-            printable(one.transactional_id), why,
-        )  # fmt: skip
+            "transactional id %s: its transaction has lost a part with what was given up, and is aborted",
+            printable(one.transactional_id),
+        )
+        return True
+
+    def _is_served(self, one: Transaction) -> bool:
+        """It was not loaded anew meanwhile, nor forgotten."""
+        return self.transactions.get(one.transactional_id) is one
 
     async def _forget_one(self, one: Transaction, expiration_ms: int) -> None:
         """As `expire`; it is forgotten on return, if it can be."""

@@ -1,9 +1,9 @@
 """How much memory transactional ids may take.
 
 Bounded is what clients send in InitProducerId and AddPartitionsToTxn. What is loaded from the log is taken in
-any case, and so is every end of a transaction. An id counts as its client's: who made it, or was the first to
-come after it was loaded. One client may hold half of what others leave (`gateway.common.shares`), so that
-nobody shuts others out.
+any case, and so is every end of a transaction. An id counts as that of the client whose InitProducerId it
+accepted last; after it was loaded, as that of its producer, once that adds a partition. One client may hold
+half of what others leave (`gateway.common.shares`), so that nobody shuts others out.
 """
 
 from __future__ import annotations

@@ -48,7 +48,9 @@ def test_they_are_listed_described_and_aborted(
     assert [one["transactional_id"] for one in json.loads(dafka("list", "--state", "Ongoing", "--json"))] == [
         "open"
     ]
-    assert "there is no state Nonsense" in dafka("list", "--state", "Nonsense", code=2)
+    assert "there is no state Nonsense. States are Empty, Ongoing, " in dafka(
+        "list", "--state", "Nonsense", code=2
+    )
     (described,) = json.loads(dafka("describe", "open", "--json"))
     assert described["partitions"] == [{"topic": "orders", "partition": 1}]
     assert (described["state"], described["timeout_ms"]) == ("Ongoing", 60_000)
@@ -58,8 +60,14 @@ def test_they_are_listed_described_and_aborted(
     assert "transactional id done: CompleteCommit, producer" in text
     assert "there is no such id" in dafka("describe", "nobody", code=2)
     where = ("--partition", "1", "--start-offset")
-    assert "there begin: 1" in dafka("abort", "orders", *where, "0", code=2)
-    assert "has no partition 7" in dafka("abort", "orders", "--partition", "7", "--start-offset", "0", code=2)
-    assert f"producer {described['producer_id']} is aborted" in dafka("abort", "orders", *where, "1")
-    assert "there begin: none" in dafka("abort", "orders", *where, "1", code=2)
+    assert "open begin at: 1." in dafka("abort", "orders", *where, "0", code=2)
+    assert "has no partition 7: it has 2." in dafka(
+        "abort", "orders", "--partition", "7", "--start-offset", "0", code=2
+    )
+    assert "is that of transactional id open (Ongoing)" in dafka("abort", "orders", *where, "1", code=2)
+    assert json.loads(dafka("describe", "open", "--json")) == [described]
+    assert f"producer {described['producer_id']} is aborted" in dafka(
+        "abort", "orders", *where, "1", "--force"
+    )
+    assert "None is open there." in dafka("abort", "orders", *where, "1", code=2)
     assert consumed(at, "orders") == []  # of the other partition

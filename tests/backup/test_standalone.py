@@ -41,7 +41,9 @@ def restored(tmp_path: Path, old: Standalone, *arguments: str) -> Standalone:
     return new
 
 
-def test_every_state_of_a_partition_comes_back(tmp_path: Path, server: Standalone) -> None:
+def test_every_state_of_a_partition_comes_back(
+    tmp_path: Path, server: Standalone, capfd: pytest.CaptureFixture[str]
+) -> None:
     at, target = server.bootstrap, tmp_path / "target"
     to = scene.producer(at)
     scene.create(at, "orders", 3, segment_bytes=scene.SEGMENT_BYTES, retention_ms="-1")
@@ -70,7 +72,10 @@ def test_every_state_of_a_partition_comes_back(tmp_path: Path, server: Standalon
     before, identities = scene.everything(at), scene.identities(at)
     assert dafka("backup", "take", target, "--data", server.data) == 0
     assert dafka("backup", "verify", target, "--all") == 0
+    capfd.readouterr()
     with restored(tmp_path, server) as new:
+        # Nobody else is there whose changes there could be.
+        assert "another gateway" not in capfd.readouterr().err
         assert new.bootstrap == at
         after = scene.everything(at)
         assert after.keys() == before.keys()

@@ -23,6 +23,8 @@ from tests.peers.maven import connector_jars
 from tests.peers.process import processor_seconds
 
 JAVA_SOURCES = Path(__file__).parent / "java"
+# A producer says each time that it has to come again, as Kafka has it do at the begin of most transactions.
+SENDER_IS_QUIET = "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.clients.producer.internals.Sender=error"
 CLIENT_TIMEOUT_SECONDS = 600.0
 CREATE_SECONDS = 300.0
 METADATA_SECONDS = 10.0
@@ -187,7 +189,7 @@ class Steps:
 
 @contextlib.contextmanager
 def java_steps(name: str, *arguments: str) -> Iterator[Steps]:
-    command = [*client_command(name, sources=JAVA_SOURCES), *arguments]
+    command = [*client_command(name, sources=JAVA_SOURCES, options=(SENDER_IS_QUIET,)), *arguments]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         yield Steps(process)

@@ -66,6 +66,13 @@ def test_the_spark_guide(tmp_path: Path) -> None:
     check([SERVER, *commands, *with_spark([whole])], tmp_path)
 
 
+def test_the_transactions_of_programs(tmp_path: Path) -> None:
+    """confluent-kafka, kafka-python and aiokafka commit, abort, and fence each other, in the page's order."""
+    shown = typed(ROOT / "docs" / "transactions.md", "From a program")
+    assert [block.kind for block in shown].count("python") == 3
+    check([SERVER, *shown], tmp_path)
+
+
 def with_spark(shown: list[Block]) -> list[Block]:
     """Programs that use a session get one for short runs, with the connector from the cache."""
     jars = ",".join(map(str, connector_jars()))

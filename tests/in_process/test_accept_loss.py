@@ -11,6 +11,7 @@ from dafka.operators.accept_loss import LossRequestHandlers
 from dafka.operators.socket import OperatorRefused
 from gateway.cluster import giving_up as loss_module
 from gateway.log.partition import Partition, PartitionState
+from gateway.transactions.internal_topic import TRANSACTION_TOPIC
 from tests.in_process.several_stores import (
     Cluster,
     Gateway,
@@ -263,6 +264,36 @@ def test_a_transaction_whose_marker_was_given_up_and_that_nobody_knows_is_aborte
             shown, aborted = await partition.read_committed(0, 1 << 20)
             assert [read_header(one).base_offset for one in shown] == [0, 1]
             assert aborted == [(97, 1)]
+
+    stores(body)
+
+
+def test_a_transaction_whose_coordinator_has_lost_it_is_aborted_where_nothing_was_lost(
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(cluster: Cluster) -> None:
+        async with cluster.gateway(monkeypatch) as (gateway, _):
+            await gateway.until_live(0, 1, 2)
+            await gateway.broker.create_topic("orders", 1, {}, 1)
+            await gateway.broker.create_topic(TRANSACTION_TOPIC, 1, {}, 3)
+            await gateway.until_ready(0)
+            await write_script(gateway.partition(), "p a")
+            kept = holder(gateway.partition())
+            await write_script(gateway.partition(topic=TRANSACTION_TOPIC), "p")
+        lost = [number for number in range(3) if number != kept]
+        await cluster.stop(*lost)
+        async with cluster.gateway(monkeypatch) as (gateway, _):
+            await gateway.until_live(kept)
+            await gateway.until_ready(0)
+            await waits(gateway)
+            gone = [f"store-{number}" for number in lost]
+            plan = await asked(gateway, "loss.plan", gone=gone)
+            assert {one["topic"] for one in plan["losses"]} == {TRANSACTION_TOPIC}
+            assert gateway.partition().last_stable_offset == 1
+            await asked(gateway, "loss.accept", gone=gone, token=plan["token"])
+            partition = gateway.partition()
+            assert partition.last_stable_offset == partition.high_watermark == 3
+            assert partition.producers.state.open_transactions() == {}
 
     stores(body)
 

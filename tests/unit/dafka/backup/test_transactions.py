@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from dafka.backup.transactions import (
     RECORDS_IN_BATCH,
     Cut,
@@ -10,6 +12,8 @@ from dafka.backup.transactions import (
     endings,
     state_batches,
 )
+from gateway.common.marker import Marker
+from gateway.log.idempotence.markers import check_marker
 from gateway.log.idempotence.state import ProducerState
 from gateway.transactions.metadata import TopicPartition, TransactionMetadata, TransactionState
 from gateway.transactions.records import transaction_key, transaction_value
@@ -111,6 +115,17 @@ def test_a_decision_to_abort_stands() -> None:
     assert ended(aborting, {A: OPEN, B: OPEN}, before_ms=1) == (aborting, {})
 
 
+def test_an_open_transaction_that_lacks_its_begin_is_aborted_by_its_coordinator() -> None:
+    cut = Cut((), (), None, NOW, begun_before=[7])
+    found = endings({9: {"t": ONGOING, "u": replace(ONGOING, producer_id=8)}}, {A: OPEN, B: OPEN}, cut)
+    assert found.aborted == {}
+    assert found.states[9].keys() == {"t"}
+    state = found.states[9]["t"]
+    assert (state.state, state.producer_epoch) == (TransactionState.PREPARE_ABORT, 4)
+    assert state.partitions == {A, B}
+    assert endings({9: {"t": COMMITTING}}, {A: OPEN}, cut) == Endings()
+
+
 def test_where_the_states_lack_their_end_all_is_aborted_and_no_epoch_is_behind() -> None:
     for known in (ONGOING, COMMITTING):
         state, aborted = ended(known, {A: OPEN, B: OPEN}, stale=True)
@@ -122,8 +137,24 @@ def test_where_the_states_lack_their_end_all_is_aborted_and_no_epoch_is_behind()
     assert (state.state, state.producer_epoch) == (AT_REST.state, 12)
     assert (state.last_producer_epoch, aborted) == (-1, {A: [(7, 12)]})
     state, _ = ended(ONGOING, {A: later, B: OPEN}, stale=True)
-    assert state.producer_epoch == 12
+    assert (state.producer_epoch, state.last_producer_epoch) == (13, -1)  # which fences that producer, too
     assert ended(AT_REST, {A: producers(batch(epoch=4))}, stale=True)[0] == AT_REST
+
+
+@pytest.mark.parametrize("epoch", [3, 4, 5, 12, 32766])
+@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize("known", [ONGOING, COMMITTING], ids=["ongoing", "committing"])
+def test_every_partition_takes_the_marker_of_what_is_aborted(
+    known: TransactionMetadata, version: int, epoch: int
+) -> None:
+    """What is open there may be a later transaction than the last one that is known of the id."""
+    open_there = producers(batch(epoch=epoch))
+    state, aborted = ended(replace(known, client_version=version), {A: open_there, B: OPEN}, stale=True)
+    assert (state.state, state.partitions) == (TransactionState.PREPARE_ABORT, frozenset((A, B)))
+    assert aborted == {}
+    marker = Marker(7, state.producer_epoch, 9, False, 1, state.client_version)
+    for end in (open_there, OPEN):
+        check_marker(end.find(7), marker)
 
 
 def test_the_last_epoch_is_used_up() -> None:

@@ -11,6 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from gateway.common.marker import Marker
 from gateway.log.idempotence.state import ProducerState
+from gateway.log.partition import PartitionState
 from gateway.transactions.after_loss import AGAIN_SECONDS, LOADED_SECONDS, AfterLoss, Open
 from gateway.transactions.outcomes import Answer
 from tests.unit.gateway.transactions.home import START_MS, Home, run
@@ -27,7 +28,12 @@ def partition(*open_ones: tuple[int, int, int], name: tuple[str, int] = LOST) ->
         state.applied(producer_id, epoch, 0, offset, 1, 9, START_MS, is_transactional=True)
     topic, index = name
     return SimpleNamespace(
-        topic=SimpleNamespace(name=topic), index=index, producers=SimpleNamespace(state=state)
+        topic=SimpleNamespace(name=topic),
+        index=index,
+        producers=SimpleNamespace(state=state),
+        state=PartitionState.READY,
+        available=True,
+        deleted=False,
     )
 
 
@@ -93,33 +99,6 @@ def test_what_is_whole_goes_on() -> None:
             assert await end(home, appends, partition((pid, epoch, 40)), accepted_ms=START_MS - 1) == {}
             assert await end(home, appends, partition(name=("others", 0))) == {}
             assert (home.state(), appends.written) == ("Ongoing", [])
-
-    run(main)
-
-
-def test_who_writes_while_others_get_their_markers_is_looked_at_anew() -> None:
-    """An id that keeps its epoch may have begun its next transaction by then, whose records are not lost."""
-
-    async def main() -> None:
-        home, appends = Home(), Appends()
-        async with home.running():
-            pid, epoch = await home.open(partitions=frozenset({("others", 0)}))
-            lost = partition((7, 3, 40), (pid, epoch, 41))
-
-            async def write(place: tuple[str, int], marker: Marker) -> ErrorCode:
-                if not appends.written:
-                    assert await home.add(pid, epoch, frozenset({LOST})) is ErrorCode.NONE
-                    lost.producers.state.applied(pid, epoch, 1, 50, 1, 9, START_MS, is_transactional=True)
-                answer = await appends(place, marker)
-                lost.producers.state.ended(marker.producer_id, 3, EndMarker(False, 0), 60, 9, START_MS)
-                return answer
-
-            after = AfterLoss(home.coordinator, write)
-            home.nursery.start_soon(after.run)
-            assert await after.end([lost], home.now_ms()) == {LOST: [Open(7, 40)]}
-            await trio.sleep(AGAIN_SECONDS * 3)
-            assert appends.written == [(LOST, Marker(7, 3, 0, False))]
-            assert home.state() == "Ongoing"
 
     run(main)
 
@@ -201,5 +180,165 @@ def test_nothing_is_aborted_before_all_ids_are_known(caplog: pytest.LogCaptureFi
             assert "transactional ids are not loaded" in caplog.text
             home.journal.may_load.set()
             assert await end(home, appends, partition((7, 3, 40))) == {LOST: [Open(7, 40)]}
+
+    run(main)
+
+
+def test_an_id_that_is_loaded_anew_meanwhile_is_aborted_then() -> None:
+    """What is on its way for it when the loss is accepted is lost with the partition of the id."""
+
+    async def main() -> None:
+        home, appends = Home(), Appends()
+        after = AfterLoss(home.coordinator, appends)
+        async with home.running():
+            home.nursery.start_soon(after.run)
+            pid, epoch = await home.open()
+            home.journal.held = True
+            await home.begin("add", home.add(pid, epoch, frozenset((("orders", 2),))))
+            home.nursery.start_soon(after.end, [partition((pid, epoch, 40))], home.now_ms())
+            await wait_all_tasks_blocked()
+            home.journal.held = False
+            home.journal.on_its_way.clear()
+            await home.reload("t")
+            await trio.sleep(AGAIN_SECONDS * 2)
+            home.journal.settle()
+            await wait_all_tasks_blocked()
+            assert home.state() == "CompleteAbort"
+            assert (await home.end(pid, epoch)).error is ErrorCode.PRODUCER_FENCED
+
+    run(main)
+
+
+@pytest.mark.parametrize("refused", [True, False], ids=["refused", "on-its-way"])
+def test_what_a_coordinator_cannot_write_now_is_aborted_once_it_can(refused: bool) -> None:
+    async def main() -> None:
+        home, appends = Home(), Appends()
+        after = AfterLoss(home.coordinator, appends)
+        async with home.running():
+            home.nursery.start_soon(after.run)
+            pid, epoch = await home.open()
+            if refused:
+                home.journal.refuses = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            else:
+                home.journal.held = True
+                await home.begin("add", home.add(pid, epoch, frozenset((("orders", 2),))))
+            assert await after.end([partition((pid, epoch, 40))], home.now_ms()) == {}
+            assert home.state() == "Ongoing"
+            home.journal.refuses, home.journal.held = None, False
+            home.journal.settle()
+            await trio.sleep(AGAIN_SECONDS * 2)
+            home.journal.settle()
+            await wait_all_tasks_blocked()
+            assert home.state() == "CompleteAbort"
+            assert (await home.end(pid, epoch)).error is ErrorCode.PRODUCER_FENCED
+
+    run(main)
+
+
+def test_what_its_producer_goes_on_with_meanwhile_is_known() -> None:
+    """While another marker is on its way, the producer of a transaction that nobody knew begins its next one
+    in the same epoch: what it writes joins the one that is open there.
+    """
+
+    async def main() -> None:
+        home = Home()
+        answer = Answer(ErrorCode.NONE)
+
+        async def append(place: tuple[str, int], marker: Marker) -> ErrorCode:
+            written.append((place, marker))
+            if marker.producer_id == 8:
+                added = await home.add(answer.producer_id, answer.producer_epoch, frozenset((LOST,)))
+                assert added is ErrorCode.NONE
+            return ErrorCode.NONE
+
+        written: list[tuple[tuple[str, int], Marker]] = []
+        async with home.running():
+            answer = await home.init()
+            lost = partition((8, 0, 40), (answer.producer_id, answer.producer_epoch, 41))
+            found = await AfterLoss(home.coordinator, append).end([lost], home.now_ms())
+            assert found == {LOST: [Open(8, 40)]}
+            assert [marker.producer_id for _, marker in written] == [8]
+            # Both would be committed together, and what became of the first is not known.
+            home.journal.settle()
+            await wait_all_tasks_blocked()
+            assert home.state() == "CompleteAbort"
+            assert {(place, marker.is_commit) for place, marker in home.target.written} == {(LOST, False)}
+
+    run(main)
+
+
+def test_a_marker_that_is_lost_before_its_transaction_is_complete_is_written_again() -> None:
+    async def main() -> None:
+        home, appends = Home(), Appends(ErrorCode.NOT_ENOUGH_REPLICAS)
+        after = AfterLoss(home.coordinator, appends)
+        async with home.running():
+            home.nursery.start_soon(after.run)
+            home.target.plan["orders", 1] = [ErrorCode.NOT_ENOUGH_REPLICAS] * 100
+            pid, epoch = await home.open()
+            assert (await home.end(pid, epoch)).error is ErrorCode.NONE
+            await trio.sleep(0.01)
+            ((place, marker),) = home.target.written
+            assert (place, home.state()) == (LOST, "PrepareCommit")
+            assert await after.end([partition((pid, epoch, 40))], home.now_ms()) == {}
+            await trio.sleep(AGAIN_SECONDS * 1.5)
+            assert appends.written == [(LOST, marker)] * 2
+            assert marker.is_commit
+
+    run(main)
+
+
+def test_where_coordinators_have_lost_something_what_they_do_not_know_is_aborted_everywhere() -> None:
+    """And nothing else: what is known has lost nothing in the other partitions."""
+
+    async def main() -> None:
+        home, appends = Home(), Appends()
+        async with home.running():
+            pid, epoch = await home.open()
+            whole = partition((pid, epoch, 40), (8, 0, 41))
+            found = await AfterLoss(home.coordinator, appends).end([partition(name=("b", 1))], 9, [whole])
+            assert found == {LOST: [Open(8, 41)]}
+            assert appends.written == [(LOST, Marker(8, 0, 0, False))]
+            assert home.state() == "Ongoing"
+
+    run(main)
+
+
+@pytest.mark.parametrize("loaded", [True, False], ids=["partition", "ids"])
+def test_what_serves_later_is_looked_at_then(loaded: bool) -> None:
+    async def main() -> None:
+        home, appends = Home(), Appends()
+        home.journal.may_load = trio.Event()
+        after = AfterLoss(home.coordinator, appends)
+        later, deleted, moved = (partition((7, 3, 40), name=(name, 0)) for name in "abc")
+        later.available = deleted.available = moved.available = not loaded
+        if loaded:
+            home.journal.may_load.set()
+        async with home.running():
+            home.nursery.start_soon(after.run)
+            assert await after.end([later, deleted, moved], home.now_ms()) == {}
+            deleted.available, deleted.deleted = False, True
+            moved.available, moved.state = False, PartitionState.ELSEWHERE
+            await trio.sleep(AGAIN_SECONDS * 2)
+            assert appends.written == []
+            later.available = True
+            home.journal.may_load.set()
+            await trio.sleep(AGAIN_SECONDS * 2)
+            assert appends.written == [(("a", 0), Marker(7, 3, 0, False))]
+            moved.available, moved.state = True, PartitionState.READY  # it may have been ended elsewhere
+            await trio.sleep(AGAIN_SECONDS * 2)
+            assert len(appends.written) == 1
+
+    run(main)
+
+
+def test_nothing_is_known_before_the_coordinator_runs() -> None:
+    async def main() -> None:
+        home = Home()
+        assert not home.coordinator.has_everything
+        async with home.running():
+            assert home.coordinator.has_everything
+            home.move("t", here=False)
+            assert not home.coordinator.has_everything
+        assert not home.coordinator.has_everything
 
     run(main)
