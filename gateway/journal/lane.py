@@ -39,6 +39,9 @@ MAX_WAITING_MARKERS: Final = 4096
 """Markers that wait for one partition: a coordinator has 64 of them on their way, and others may send as many
 as they like. Beyond it they are refused as above."""
 
+ANYBODYS_BYTES: Final = MAX_WAITING_BYTES // 4
+"""As long as no more waits there is no need to know whose it is: alone one client may have half."""
+
 RECORD_OVERHEAD_BYTES: Final = 24
 """Bytes of a record beside its key and value, rounded up: its length, attributes, deltas, and their
 lengths."""
@@ -74,7 +77,7 @@ class Write:
     `client`, and takes from what of the client `sender` may wait.
     """
 
-    __slots__ = ("client", "number", "part_of", "records", "repeats", "sender", "settled", "size")
+    __slots__ = ("client", "is_large", "number", "part_of", "records", "repeats", "sender", "settled", "size")
 
     def __init__(
         self,
@@ -94,16 +97,13 @@ class Write:
         self.part_of = part_of
         self.repeats = False
         self.size = sum(map(size_of, records)) if size is None else size
+        self.is_large = self.size > MAX_BATCH_BYTES
+        """Whether it is more than others may share a batch with."""
 
     @property
     def waits_for_all(self) -> bool:
         """Whether it comes behind all that was added before, whoever asks for that."""
         return not self.records and self.part_of is None
-
-    @property
-    def is_large(self) -> bool:
-        """Whether it is more than others may share a batch with."""
-        return self.size > MAX_BATCH_BYTES
 
 
 NOTHING_REFUSED: Final[Mapping[Write, KafkaError]] = {}
@@ -143,7 +143,8 @@ class Lane:
 
     def has_room(self, client: str, size: int) -> bool:
         """Whether so many bytes more of this client may wait here, in a write that may share a batch."""
-        return self._shares.has_room(client, size)
+        # As long as little waits it is within anybody's share.
+        return self.waiting_bytes + size <= ANYBODYS_BYTES or self._shares.has_room(client, size)
 
     @property
     def has_room_for_marker(self) -> bool:
@@ -169,7 +170,8 @@ class Lane:
         write.number = self._added
         self._waiting.setdefault(write.client, OrderedDict())[write] = None
         self._count(write, 1)
-        self._count_large(write, write.size)
+        if write.is_large:
+            self._count_large(write, write.size)
         return not self._in_flight
 
     def take(self) -> list[Write]:
@@ -183,7 +185,7 @@ class Lane:
         while waiting:
             client, of_client = next(iter(waiting.items()))
             write = next(iter(of_client))
-            if write.waits_for_all and self._is_before(write):
+            if not write.records and write.waits_for_all and self._is_before(write):
                 waiting.move_to_end(client)
                 continue
             if batch and (write.size > room or len(batch) >= MAX_BATCH_WRITES):
@@ -215,18 +217,18 @@ class Lane:
             self._shares.charge(write.sender, more * write.size)
 
     def _count_large(self, write: Write, size: int) -> None:
-        if write.is_large:
-            left = self._large.get(write.sender, 0) + size
-            if left:
-                self._large[write.sender] = left
-            else:
-                del self._large[write.sender]
+        left = self._large.get(write.sender, 0) + size
+        if left:
+            self._large[write.sender] = left
+        else:
+            del self._large[write.sender]
 
     def settle(self, refused: Mapping[Write, KafkaError] = NOTHING_REFUSED) -> None:
         """What was on its way is durable, but for what was refused: its writes are settled."""
         done, self._in_flight = self._in_flight, []
         for write in done:
-            self._count_large(write, -write.size)
+            if write.is_large:
+                self._count_large(write, -write.size)
         for write in done:
             write.settled(refused.get(write))
 
@@ -246,5 +248,6 @@ class Lane:
         """Settle a write with an error if it is not on its way yet: then it never will be."""
         if write in self._waiting.get(write.client, ()):
             self._remove(write)
-            self._count_large(write, -write.size)
+            if write.is_large:
+                self._count_large(write, -write.size)
             write.settled(error)

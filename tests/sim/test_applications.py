@@ -20,7 +20,7 @@ from tests.sim.shrink import describe
 BLOCK = 10
 
 FIRST = {
-    "any marker ends offsets": 27,
+    "any marker ends offsets": 16,
     "markers before the decision is durable": 15,
 }
 """Where the seeds begin, for bugs that show later: so the test is quick."""

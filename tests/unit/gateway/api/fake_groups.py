@@ -42,6 +42,7 @@ class FakeGroups:
         self.loading = False
         self.settled: list[str] = []
         self.writes = 0
+        self.senders: set[str] = set()
 
     def add(self, group_id: str, *, protocol_type: str = "", member: MemberMetadata | None = None) -> Any:
         machine = GroupMachine(group_id, GroupLimits(0, 100), Now(0, NOW_MS))
@@ -94,7 +95,10 @@ class FakeGroups:
             raise self.failure
         self.writes += 1
 
-    def begin_commit(self, _group_id: str, table: OffsetTable, offsets: Any, partition: int) -> Any:
+    def begin_commit(
+        self, _group_id: str, table: OffsetTable, offsets: Any, partition: int, *, sender: str
+    ) -> Any:
+        self.senders.add(sender)
         assert offsets
         assert partition == PARTITION
         if self.failure is not None:

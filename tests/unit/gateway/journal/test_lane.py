@@ -245,18 +245,8 @@ def test_what_a_large_write_is_admitted_by_is_not_counted_write_by_write() -> No
     for number in range(1000):
         scene.add(str(number), 100, "small")
     scene.add("large", MAX_BATCH_BYTES + 1, "a")
-    looked_at: list[Write] = []
-
-    class Watched(Write):
-        @property
-        def is_large(self) -> bool:
-            looked_at.append(self)
-            return False
-
-    scene.lane.add(Watched([], lambda _: None, client="small"))
-    looked_at.clear()
+    scene.lane._waiting = None  # type: ignore[assignment]  # nothing that waits is looked at
     assert scene.lane.large_bytes() == scene.lane.large_bytes("a") == MAX_BATCH_BYTES + 1
-    assert looked_at == []
 
 
 def test_markers_go_so_many_at_once_and_wait_in_no_larger_number() -> None:
