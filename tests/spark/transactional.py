@@ -95,7 +95,8 @@ class Transaction:
         self._of = of
         self.places: dict[Place, Record] = {}
         settings = {"transactional.id": name, "transaction.timeout.ms": 600_000, **_PRODUCER}
-        self._producer = Producer({"bootstrap.servers": of.bootstrap, **settings})
+        self._settings = {"bootstrap.servers": of.bootstrap, **settings}
+        self._producer = Producer(self._settings)
         self._producer.init_transactions()
         self._producer.begin_transaction()
 
@@ -106,12 +107,20 @@ class Transaction:
         self._of.add(places)
 
     def commit(self) -> None:
+        """Readers see it once this returns."""
         self._producer.commit_transaction()
+        self._await_markers()
         self._of.ended(self, committed=True)
 
     def abort(self) -> None:
+        """Readers go on behind it once this returns."""
         self._producer.abort_transaction()
+        self._await_markers()
         self._of.ended(self, committed=False)
+
+    def _await_markers(self) -> None:
+        # An end is answered when it is decided; who takes the id over is answered when it is carried out.
+        Producer(self._settings).init_transactions()
 
 
 def marker_alone(bootstrap: str, topic: str, partition: int, name: str) -> None:
