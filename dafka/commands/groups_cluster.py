@@ -1,19 +1,18 @@
 """What the commands ask of group coordinators, of a gateway or of any Kafka."""
 
-import time
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from dafka.commands.cluster import Cluster
+from dafka.commands.coordinators import OF_GROUPS, Coordinators, Refused
 from dafka.commands.exits import CommandFailed
-from dafka.commands.kafka_client import TIMEOUT_SECONDS, KafkaClient, error_name
+from dafka.commands.kafka_client import KafkaClient, error_name
 from gateway.groups.consumer_protocol import assigned_partitions
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.schemas import REQUEST_CLASSES
 
 LIST_GROUPS_VERSION: Final = 4
 DESCRIBE_GROUPS_VERSION: Final = 6
-FIND_COORDINATOR_VERSION: Final = 3
 OFFSET_FETCH_VERSION: Final = 7
 OFFSET_COMMIT_VERSION: Final = 8
 DELETE_GROUPS_VERSION: Final = 2
@@ -22,12 +21,6 @@ DELETE_GROUPS_VERSION: Final = 2
 NO_GENERATION: Final = -1
 NO_MEMBER: Final = ""
 """The generation in an OffsetCommit that is an operator's, not a member's."""
-
-RETRIED: Final = {"COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"}
-"""Over in a moment, most likely."""
-
-RETRY_SECONDS: Final = 0.2
-"""Between two tries at what the coordinator could not do yet."""
 
 REASONS: Final = {
     "UNKNOWN_MEMBER_ID": "its consumers are running. Stop them first.",
@@ -62,9 +55,8 @@ class Groups:
     """The groups of a cluster, found through a bootstrap connection. Raises KafkaTrouble, CommandFailed."""
 
     def __init__(self, bootstrap: KafkaClient, cluster: Cluster) -> None:
-        self._bootstrap = bootstrap
         self._cluster = cluster
-        self._coordinators: dict[str, KafkaClient] = {}
+        self._coordinators = Coordinators(bootstrap, cluster, OF_GROUPS)
 
     def list(self) -> list[tuple[str, str, str]]:
         """(group, protocol type, state) of every group, by name."""
@@ -82,7 +74,7 @@ class Groups:
         """One group that is there."""
         answer = self._asked(
             name,
-            lambda: self._coordinator(name).ask(
+            lambda coordinator: coordinator.ask(
                 ApiKey.DESCRIBE_GROUPS,
                 DESCRIBE_GROUPS_VERSION,
                 groups=[name],
@@ -109,7 +101,7 @@ class Groups:
         """(topic, partition) -> the offset that the group committed."""
         answer = self._asked(
             name,
-            lambda: self._coordinator(name).ask(
+            lambda coordinator: coordinator.ask(
                 ApiKey.OFFSET_FETCH, OFFSET_FETCH_VERSION, group_id=name, topics=None, require_stable=False
             ),
             lambda answer: answer.error_code,
@@ -140,7 +132,7 @@ class Groups:
         ]
         self._asked(
             name,
-            lambda: self._coordinator(name).ask(
+            lambda coordinator: coordinator.ask(
                 ApiKey.OFFSET_COMMIT,
                 OFFSET_COMMIT_VERSION,
                 group_id=name,
@@ -158,46 +150,18 @@ class Groups:
         """Delete a group without members, and its offsets."""
         self._asked(
             name,
-            lambda: self._coordinator(name).ask(
+            lambda coordinator: coordinator.ask(
                 ApiKey.DELETE_GROUPS, DELETE_GROUPS_VERSION, groups_names=[name]
             ),
             lambda answer: answer.results[0].error_code,
         )
 
-    def _coordinator(self, name: str) -> KafkaClient:
-        if name not in self._coordinators:
-            answer = self._bootstrap.ask(
-                ApiKey.FIND_COORDINATOR, FIND_COORDINATOR_VERSION, key=name, key_type=0
-            )
-            if answer.error_code:
-                raise _Refused(answer.error_code)
-            self._cluster.metadata([])
-            self._coordinators[name] = self._cluster.leader(answer.node_id)
-        return self._coordinators[name]
-
-    def _asked(self, name: str, ask: Callable[[], Any], error_of: Callable[[Any], int]) -> Any:
+    def _asked(self, name: str, ask: Callable[[KafkaClient], Any], error_of: Callable[[Any], int]) -> Any:
         """The answer, asked again while the coordinator is not ready. Raises CommandFailed."""
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        while True:
-            try:
-                answer = ask()
-                code = error_of(answer)
-            except _Refused as refused:
-                answer, code = None, refused.code
-            if not code:
-                return answer
-            if error_name(code) not in RETRIED or time.monotonic() >= deadline:
-                raise refusal(name, error_name(code))
-            self._coordinators.pop(name, None)
-            time.sleep(RETRY_SECONDS)
-
-
-class _Refused(Exception):
-    """FindCoordinator's error."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(code)
-        self.code = code
+        try:
+            return self._coordinators.ask(name, ask, error_of)
+        except Refused as refused:
+            raise refusal(name, refused.error) from None
 
 
 def refusal(name: str, error: str) -> CommandFailed:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from dafka.commands.cluster import Cluster
+from dafka.commands.coordinators import OF_TRANSACTIONS, Coordinators, Refused, check, until_ready
 from dafka.commands.exits import CommandFailed
-from dafka.commands.kafka_client import TIMEOUT_SECONDS, KafkaClient, error_name
+from dafka.commands.kafka_client import KafkaClient, error_name
 from dafka.commands.transactions import STATES
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.schemas import REQUEST_CLASSES
@@ -17,17 +18,7 @@ LIST_TRANSACTIONS_VERSION: Final = 0
 DESCRIBE_TRANSACTIONS_VERSION: Final = 0
 DESCRIBE_PRODUCERS_VERSION: Final = 0
 WRITE_TXN_MARKERS_VERSION: Final = 1
-FIND_COORDINATOR_VERSION: Final = 3
 """The lowest that say all that is shown: every Kafka from 3.0 on has them."""
-
-OF_TRANSACTIONS: Final = 1
-"""The kind of coordinator that FindCoordinator is asked for."""
-
-RETRIED: Final = {"COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"}
-"""Over in a moment, most likely."""
-
-RETRY_SECONDS: Final = 0.2
-"""Between two tries at what a coordinator could not do yet."""
 
 
 class Listed(NamedTuple):
@@ -58,8 +49,8 @@ class Transactions:
     """The transactions of a cluster. Raises KafkaTrouble, CommandFailed."""
 
     def __init__(self, bootstrap: KafkaClient, cluster: Cluster) -> None:
-        self._bootstrap = bootstrap
         self._cluster = cluster
+        self._coordinators = Coordinators(bootstrap, cluster, OF_TRANSACTIONS)
 
     def list(self, states: Sequence[str] = ()) -> list[Listed]:
         """Every transactional id, or those in these states, by name."""
@@ -70,15 +61,10 @@ class Transactions:
     ) -> Sequence[Listed]:
         found: list[Listed] = []
         for broker in self._cluster.metadata([]).brokers:
-            answer = self._until_ready(
-                doing,
-                lambda node_id=broker.node_id: self._cluster.leader(node_id).ask(
-                    ApiKey.LIST_TRANSACTIONS,
-                    LIST_TRANSACTIONS_VERSION,
-                    state_filters=[*states],
-                    producer_id_filters=[*producer_ids],
-                ),
-            )
+            try:
+                answer = until_ready(partial(self._listed, broker.node_id, states, producer_ids))
+            except Refused as refused:
+                raise _failed(doing, refused.code) from None
             if answer.unknown_state_filters:
                 unknown = ", ".join(answer.unknown_state_filters)
                 raise CommandFailed(f"there is no state {unknown}. States are {', '.join(STATES)}.")
@@ -88,34 +74,34 @@ class Transactions:
             ]
         return sorted(found)
 
+    def _listed(self, node_id: int, states: Sequence[str], producer_ids: Sequence[int]) -> Any:
+        answer = self._cluster.leader(node_id).ask(
+            ApiKey.LIST_TRANSACTIONS,
+            LIST_TRANSACTIONS_VERSION,
+            state_filters=[*states],
+            producer_id_filters=[*producer_ids],
+        )
+        check(answer.error_code)
+        return answer
+
     def describe(self, transactional_id: str) -> Described:
         """One id that is there."""
-        doing = f"transactional id {transactional_id}"
-        node_id: int = self._until_ready(
-            doing,
-            lambda: self._bootstrap.ask(
-                ApiKey.FIND_COORDINATOR,
-                FIND_COORDINATOR_VERSION,
-                key=transactional_id,
-                key_type=OF_TRANSACTIONS,
-            ),
-        ).node_id
-        self._cluster.metadata([])
-        told = self._until_ready(
-            doing,
-            lambda: (
-                self._cluster.leader(node_id)
-                .ask(
+        try:
+            answer = self._coordinators.ask(
+                transactional_id,
+                lambda coordinator: coordinator.ask(
                     ApiKey.DESCRIBE_TRANSACTIONS,
                     DESCRIBE_TRANSACTIONS_VERSION,
                     transactional_ids=[transactional_id],
-                )
-                .transaction_states[0]
-            ),
-        )
+                ),
+                lambda answer: answer.transaction_states[0].error_code,
+            )
+        except Refused as refused:
+            raise _failed(f"transactional id {transactional_id}", refused.code) from None
+        told = answer.transaction_states[0]
         return Described(
             transactional_id,
-            node_id,
+            self._coordinators.node(transactional_id),
             told.transaction_state,
             told.producer_id,
             told.producer_epoch,
@@ -190,18 +176,6 @@ class Transactions:
                 return self._cluster.leader(partition.leader_id)
         raise CommandFailed(f"{topic} has no partition {index}: it has {len(described.partitions)}.")
 
-    def _until_ready(self, doing: str, ask: Any) -> Any:
-        """The answer, asked again while a coordinator is not ready."""
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        while True:
-            answer = ask()
-            name = error_name(answer.error_code)
-            if not answer.error_code:
-                return answer
-            if name not in RETRIED or time.monotonic() >= deadline:
-                _check(doing, answer.error_code)
-            time.sleep(RETRY_SECONDS)
-
 
 REASONS: Final = {
     "TRANSACTIONAL_ID_NOT_FOUND": "there is no such id. 'dafka transactions list' shows those that are there",
@@ -212,8 +186,12 @@ REASONS: Final = {
 }
 
 
+def _failed(what: str, code: int) -> CommandFailed:
+    name = error_name(code)
+    return CommandFailed(f"{what}: {REASONS.get(name, name)}.")
+
+
 def _check(what: str, code: int) -> None:
     """Raises CommandFailed, if that is an error."""
     if code:
-        name = error_name(code)
-        raise CommandFailed(f"{what}: {REASONS.get(name, name)}.")
+        raise _failed(what, code)
