@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from dafka.backup.appended import batched
 from gateway.groups.records import (
     CommittedOffset,
     OffsetRecord,
@@ -22,7 +23,6 @@ from gateway.groups.records import (
     offset_value,
 )
 from gateway.journal.fields import MalformedRecord, UnknownRecord
-from wireproto.records.builder import build_batch
 from wireproto.records.control import read_marker
 from wireproto.records.errors import InvalidBatch
 from wireproto.records.header import Buffer, read_header
@@ -131,11 +131,4 @@ def batches_of(
         (offset_key(*commit), None if value is None else offset_value(value), (), now_ms)
         for commit, value in sorted(commits.items())
     ]
-    return [
-        build_batch(
-            records[start : start + RECORDS_IN_BATCH],
-            base_offset=base_offset + start,
-            leader_epoch=leader_epoch,
-        )
-        for start in range(0, len(records), RECORDS_IN_BATCH)
-    ]
+    return batched(records, RECORDS_IN_BATCH, base_offset, leader_epoch)

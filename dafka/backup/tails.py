@@ -13,7 +13,7 @@ from typing import NamedTuple
 import trio
 
 from dafka.backup.commits import COMMITS_TOPIC, Commits, batches_of
-from dafka.backup.manifest import Part
+from dafka.backup.manifest import Part, SavedSegment
 from dafka.backup.plan import CannotRestore, PlannedPartition
 from dafka.backup.transactions import (
     TRANSACTIONS_TOPIC,
@@ -97,6 +97,12 @@ class Tails:
 
     # what the logs say ------------------------------------------------------------------------------------
 
+    async def _feed(self, feed: Callable[[list[memoryview]], None], segments: Sequence[SavedSegment]) -> None:
+        """The batches of these segments, in a thread: there may be many."""
+        for segment in segments:
+            for part in segment.parts:
+                await trio.to_thread.run_sync(feed, await self._read_part(part))
+
     async def _producers(self, planned: PlannedPartition) -> ProducerState:
         """Those at its end."""
         if not planned.segments:
@@ -107,8 +113,7 @@ class Tails:
         except InvalidSnapshot as error:
             raise CannotRestore(f"{planned.saved.name}: its producers cannot be read: {error}") from None
         if not last.is_compacted:
-            for part in last.parts:
-                await trio.to_thread.run_sync(end.feed, await self._read_part(part))
+            await self._feed(end.feed, [last])
         return end.producers
 
     async def _endings(self, ends: Mapping[TopicPartition, ProducerState]) -> Endings:
@@ -116,9 +121,7 @@ class Tails:
         states: dict[int, States] = {}
         for each in of_ids:
             states[each.saved.index] = found = States()
-            for segment in each.segments:
-                for part in segment.parts:
-                    await trio.to_thread.run_sync(found.feed, await self._read_part(part))
+            await self._feed(found.feed, each.segments)
         cut = Cut(
             frozenset(_place(each) for each in self._planned if each.lacks_end),
             frozenset(each.saved.index for each in of_ids if each.lacks_end),
@@ -145,9 +148,7 @@ class Tails:
         ends = {_place(each): each.end for each in self._planned}
         cleaned_to = max((segment.cleaned_to for segment in planned.segments), default=-1)
         commits = Commits(self._before_ms, cleaned_to)
-        for segment in planned.segments:
-            for part in segment.parts:
-                await trio.to_thread.run_sync(commits.feed, await self._read_part(part))
+        await self._feed(commits.feed, planned.segments)
         return batches_of(commits.beyond(ends), planned.end, self._leader_epoch, self._taken_ms)
 
 

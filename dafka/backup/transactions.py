@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from dafka.backup.appended import batched
 from gateway.journal.fields import MalformedRecord, UnknownRecord
 from gateway.log.idempotence.state import ProducerState
 from gateway.transactions.internal_topic import TRANSACTION_TOPIC
@@ -34,7 +35,6 @@ from gateway.transactions.metadata import (
 )
 from gateway.transactions.records import decode_record, transaction_key, transaction_value
 from wireproto.records.batch import assign_offsets
-from wireproto.records.builder import build_batch
 from wireproto.records.control import EndMarker, marker_batch
 from wireproto.records.errors import InvalidBatch
 from wireproto.records.header import NO_TIMESTAMP, Buffer, read_header
@@ -194,14 +194,7 @@ def state_batches(
         (transaction_key(name), transaction_value(metadata), (), now_ms)
         for name, metadata in sorted(states.items())
     ]
-    return [
-        build_batch(
-            records[start : start + RECORDS_IN_BATCH],
-            base_offset=base_offset + start,
-            leader_epoch=leader_epoch,
-        )
-        for start in range(0, len(records), RECORDS_IN_BATCH)
-    ]
+    return batched(records, RECORDS_IN_BATCH, base_offset, leader_epoch)
 
 
 def abort_batches(
