@@ -33,9 +33,6 @@ MAX_DESCRIBED_BYTES: Final = 32 * 1024 * 1024
 """Bytes of the groups that one answer describes: two of the largest. A request of a few bytes could ask for
 one of them 100,000 times; the groups beyond are POLICY_VIOLATION."""
 
-LARGE_ANSWER_BYTES: Final = 64 * 1024
-"""An answer of so many bytes takes from the memory of large answers, as Fetch's do."""
-
 _Answer: Any = RESPONSE_CLASSES[ApiKey.DESCRIBE_GROUPS]
 
 
@@ -54,8 +51,7 @@ async def describe_groups(request: Request, broker: Broker) -> Response:
             if machine is not None:
                 members += len(answer.members)
                 size += machine.size
-    if size > LARGE_ANSWER_BYTES:
-        await request.reserve(size)
+    await request.reserve_if_large(size)
     response = _Answer(throttle_time_ms=0, groups=described)
     return await answer_of(len(described) + members, request, response)
 

@@ -35,9 +35,6 @@ MAX_PRODUCERS_PER_ANSWER: Final = 100_000
 PRODUCER_BYTES: Final = 300
 """Memory of a producer in an answer, about."""
 
-LARGE_ANSWER_BYTES: Final = 64 * 1024
-"""An answer of so many bytes takes from the memory of large answers, as Fetch's do."""
-
 _Answer: Any = RESPONSE_CLASSES[ApiKey.DESCRIBE_PRODUCERS]
 _Topic: Any = _Answer.TopicResponse
 _Partition: Any = _Topic.PartitionResponse
@@ -49,9 +46,8 @@ async def describe_producers(request: Request, broker: Broker) -> Response:
     """Describe the producers of each partition."""
     check_elements(sum(1 + len(topic.partition_indexes) for topic in request.body.topics), "partitions")
     left = MAX_PRODUCERS_PER_ANSWER
-    size = PRODUCER_BYTES * await _count(request, broker)
-    if size > LARGE_ANSWER_BYTES:
-        await request.reserve(size)  # before it is made, by many connections at once
+    # Before it is made, by many connections at once.
+    await request.reserve_if_large(PRODUCER_BYTES * await _count(request, broker))
     done = 0
     topics = []
     for topic in request.body.topics:

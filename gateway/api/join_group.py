@@ -57,10 +57,6 @@ that is heard of and does not join holds up all others for so long."""
 CLIENT_HOSTS: Final = 1024
 """Addresses of clients whose Java form is remembered: members join again and again."""
 
-LARGE_ANSWER_BYTES: Final = 64 * 1024
-"""An answer with so much metadata takes from the memory of large answers, as Fetch's do: hostile members
-could have the leader's made many times."""
-
 logger = logging.getLogger(__name__)
 
 
@@ -87,9 +83,8 @@ async def join_group(request: Request, broker: Broker) -> Response:
         return None  # the client has gone
     finally:
         request.unpark()
-    size = sum(len(member.metadata) for member in reply.members)
-    if size > LARGE_ANSWER_BYTES:
-        await request.reserve(size)
+    # Hostile members could have the leader's answer made many times.
+    await request.reserve_if_large(sum(len(member.metadata) for member in reply.members))
     return await encoded(len(reply.members), partial(_answer, request, reply))
 
 

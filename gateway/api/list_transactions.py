@@ -35,9 +35,6 @@ COMPILED: Final = 10_000_000
 LISTED_BYTES: Final = 250
 """Memory of an id in an answer, about, beside its name."""
 
-LARGE_ANSWER_BYTES: Final = 64 * 1024
-"""An answer of so many bytes takes from the memory of large answers, as Fetch's do."""
-
 CHARACTER: Final = 20
 """Nanoseconds that a character of an id may take."""
 
@@ -49,9 +46,7 @@ async def list_transactions(request: Request, broker: Broker) -> Response:
     """List the ids that pass the filters."""
     body = request.body
     check_elements(len(body.state_filters) + len(body.producer_id_filters), "states and producer ids")
-    size = _size(broker)
-    if size > LARGE_ANSWER_BYTES:
-        await request.reserve(size)  # before it is made, by many connections at once
+    await request.reserve_if_large(_size(broker))  # before it is made, by many connections at once
     try:
         filters = await _Filters.of(request, broker)
         broker.transactions.check_all_served()

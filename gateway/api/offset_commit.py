@@ -210,7 +210,7 @@ class OffsetCommit:
                 self._pending = groups.journal.begin_commit(
                     body.group_id, group.offsets, offsets, group.partition, sender=self._client
                 )
-                self._completion = self._pending.completion(self._broker.completions, now)
+                self._completion = self._pending.completion(self._broker.completions)
         except KafkaError as refused:
             self._error = refused.code
             missing = refused.code is ErrorCode.GROUP_ID_NOT_FOUND

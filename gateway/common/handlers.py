@@ -43,6 +43,9 @@ MAX_AT_ONCE_BYTES = 32 * 1024
 """Bytes of a request that may be answered from what is in memory, without a task: ListOffsets of 1,900
 partitions. Larger ones would keep others waiting for milliseconds."""
 
+LARGE_ANSWER_BYTES = 64 * 1024
+"""An answer of more takes from the memory of large answers, as Fetch's do (`Request.reserve_if_large`)."""
+
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 Response: TypeAlias = bytes | list[Buffer] | None
@@ -200,6 +203,13 @@ class Request:
                 raise RuntimeError("an answer's memory is reserved once")
             await self.response_memory.reserve(size)
             self.reserved = min(size, self.response_memory.total)
+
+    async def reserve_if_large(self, size: int) -> None:
+        """As `reserve`, for an answer that is small most of the time: one of up to LARGE_ANSWER_BYTES takes
+        nothing.
+        """
+        if size > LARGE_ANSWER_BYTES:
+            await self.reserve(size)
 
     async def wait(self, work: Callable[[], Awaitable[None]]) -> None:
         """Waits until `work()` returns: for a `begin`, where it needs work of the gateway's own."""

@@ -122,11 +122,12 @@ class Pending:
         if self._completion is not None:
             self._completion.one_done()
 
-    def completion(self, completions: Completions, now: float) -> Completion:
-        """What is over when the write is done, or has taken too long from `now` on (trio's clock): then
-        `outcome` says how it went. Asked for once.
+    def completion(self, completions: Completions) -> Completion:
+        """What is over when the write is done, or has taken too long since it was entered, so that who waits
+        for many, one after the other, waits no longer than for one: then `outcome` says how it went. Asked
+        for once.
         """
-        made = Completion(completions, now + WRITE_TIMEOUT_SECONDS)
+        made = Completion(completions, self._entered + WRITE_TIMEOUT_SECONDS)
         if not self.done:
             made.waiting = 1
             self._completion = made
@@ -146,10 +147,8 @@ class Pending:
         return ErrorCode.NONE if self.error is None else self.error.code
 
     async def durable(self, completions: Completions) -> None:
-        """Return when the write is durable. Raises KafkaError if it failed, or takes too long: from when it
-        was entered, so that who waits for many, one after the other, waits no longer than for one.
-        """
-        completion = self.completion(completions, self._entered)
+        """Return when the write is durable. Raises KafkaError if it failed, or takes too long."""
+        completion = self.completion(completions)
         if not completion.over:
             over = trio.Event()
             completion.when_over(over.set)

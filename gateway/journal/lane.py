@@ -77,7 +77,18 @@ class Write:
     `client`, and takes from what of the client `sender` may wait.
     """
 
-    __slots__ = ("client", "is_large", "number", "part_of", "records", "repeats", "sender", "settled", "size")
+    __slots__ = (
+        "client",
+        "is_large",
+        "number",
+        "part_of",
+        "records",
+        "repeats",
+        "sender",
+        "settled",
+        "size",
+        "waits_for_all",
+    )
 
     def __init__(
         self,
@@ -99,11 +110,8 @@ class Write:
         self.size = sum(map(size_of, records)) if size is None else size
         self.is_large = self.size > MAX_BATCH_BYTES
         """Whether it is more than others may share a batch with."""
-
-    @property
-    def waits_for_all(self) -> bool:
+        self.waits_for_all = not records and part_of is None
         """Whether it comes behind all that was added before, whoever asks for that."""
-        return not self.records and self.part_of is None
 
 
 NOTHING_REFUSED: Final[Mapping[Write, KafkaError]] = {}
@@ -185,7 +193,7 @@ class Lane:
         while waiting:
             client, of_client = next(iter(waiting.items()))
             write = next(iter(of_client))
-            if not write.records and write.waits_for_all and self._is_before(write):
+            if write.waits_for_all and self._is_before(write):
                 waiting.move_to_end(client)
                 continue
             if batch and (write.size > room or len(batch) >= MAX_BATCH_WRITES):

@@ -46,11 +46,10 @@ LOADED_SECONDS: Final = 15.0
 LOOK_SECONDS: Final = 0.05
 """How often that is looked at: nobody is told."""
 
-logger = logging.getLogger(__name__)
-
-
 AGAIN_SECONDS: Final = 1.0
 """Pause before partitions are asked again that have not taken a marker."""
+
+logger = logging.getLogger(__name__)
 
 
 class Open(NamedTuple):

@@ -350,7 +350,7 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
             if isinstance(outcome, Needs):
                 new_producer_id = await self._cluster.allocate_producer_id()
                 outcome = one.machine.time_out(self._now_ms(), new_producer_id)
-            if outcome == DONE or self.transactions.get(one.transactional_id) is not one:
+            if outcome == DONE or not self._is_served(one):
                 return
             self._enter(one, outcome)
         except KafkaError as error:

@@ -24,7 +24,7 @@ PARTITION = 17
 class FakePending:
     """A write that is durable."""
 
-    def completion(self, completions: Completions, _now: float) -> Completion:
+    def completion(self, completions: Completions) -> Completion:
         return Completion(completions, 0.0)
 
     def outcome(self) -> ErrorCode:

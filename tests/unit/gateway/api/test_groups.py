@@ -10,10 +10,10 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.api import describe_groups, join_group
+from gateway.api import describe_groups
 from gateway.api.join_group import MAX_PROTOCOLS, MAX_REBALANCE_TIMEOUT_MS, client_host
 from gateway.common.budget import Budget
-from gateway.common.handlers import Request
+from gateway.common.handlers import LARGE_ANSWER_BYTES, Request
 from gateway.common.work import BREATH
 from tests.differential.groups import describe, heartbeat, join, leave, sync
 from tests.unit.gateway.api.asking import (
@@ -238,7 +238,7 @@ def test_large_answers_take_from_the_memory_of_large_answers() -> None:
     async def body(home: Home, _ask: Ask) -> None:
         broker = FakeBroker()
         broker.groups = home.coordinator  # type: ignore[assignment]
-        size = join_group.LARGE_ANSWER_BYTES + 1
+        size = LARGE_ANSWER_BYTES + 1
         for asked in (join("g", version=3, protocols=[("range", bytes(size))]), describe("g")):
             frame = encode_request(asked)
             header = parse_request_header(frame)
