@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // withAdmin runs steps with an admin client and limited time.
@@ -117,6 +118,28 @@ func alter(ctx context.Context, admin *kadm.Client, topic, name, value string) e
 	return told[0].Err
 }
 
+// knownEverywhere waits until each broker lists so many partitions: a producer that starts may ask any of
+// them, and to a ManualPartitioner a partition that is not listed is an error at once.
+func knownEverywhere(ctx context.Context, client *kgo.Client, topic string, partitions int) error {
+	return until(fmt.Sprintf("%d partitions on each broker", partitions), func() bool {
+		request := kmsg.NewPtrMetadataRequest()
+		wanted := kmsg.NewMetadataRequestTopic()
+		wanted.Topic = kmsg.StringPtr(topic)
+		request.Topics = append(request.Topics, wanted)
+		brokers, err := kadm.NewClient(client).ListBrokers(ctx)
+		if err != nil {
+			return false
+		}
+		for _, id := range brokers.NodeIDs() {
+			answer, err := client.Broker(int(id)).Request(ctx, request)
+			if err != nil || len(answer.(*kmsg.MetadataResponse).Topics[0].Partitions) != partitions {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 func adminPartitions(s *server) error {
 	topic, err := s.topic("partitions", 2, nil)
 	if err != nil {
@@ -144,6 +167,11 @@ func adminPartitions(s *server) error {
 		return err
 	}
 	defer client.Close()
+	ctx, cancel := limited()
+	defer cancel()
+	if err := knownEverywhere(ctx, client, topic, 5); err != nil {
+		return err
+	}
 	records := sample(topic, 10, "new")
 	for _, record := range records {
 		record.Partition = 4

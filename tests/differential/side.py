@@ -9,7 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka.protocol.admin import CreateTopicsRequest, DescribeClusterRequest, DescribeTransactionsRequest
+from kafka.protocol.admin import (
+    CreateTopicsRequest,
+    DescribeClusterRequest,
+    DescribeGroupsRequest,
+    DescribeTransactionsRequest,
+)
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
@@ -50,6 +55,7 @@ class Server:
             server.cluster_id = answer.cluster_id
             server.node_id = answer.brokers[0].broker_id
             await_coordinator(connection, OF_GROUPS)
+            await_groups(connection)
             offered = connection.ask(ApiVersionsRequest(version=0)).api_keys
             if END_TXN in {api.api_key for api in offered}:
                 await_coordinator(connection, OF_TRANSACTIONS)
@@ -79,6 +85,17 @@ def await_transactions(connection: Connection) -> None:
             raise TimeoutError("the coordinators of transactions are not ready")
         time.sleep(0.05)
     await_producer_ids(connection)
+
+
+def await_groups(connection: Connection) -> None:
+    """Likewise each partition of the offsets' log."""
+    names = [f"warm-up-{n}" for n in range(NAMES_FOR_ALL_PARTITIONS)]
+    request = DescribeGroupsRequest(version=0, groups=names)
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while NOT_READY & {group.error_code for group in connection.ask(request).groups}:
+        if time.monotonic() > deadline:
+            raise TimeoutError("the coordinators of groups are not ready")
+        time.sleep(0.05)
 
 
 def await_producer_ids(connection: Connection) -> None:

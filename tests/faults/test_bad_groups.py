@@ -9,7 +9,7 @@ import pytest
 from kafka.protocol.admin import DeleteGroupsRequest, ListGroupsRequest
 
 from tests.differential.groups import RANGE, describe, heartbeat, join, leave, sync
-from tests.differential.side import await_coordinator
+from tests.differential.side import OF_GROUPS, await_coordinator, await_groups
 from tests.differential.wire import Connection, decode, encode
 from tests.faults.victim import MIB, Victim
 from tests.peers.standalone import Standalone
@@ -25,7 +25,8 @@ def victim() -> Iterator[Victim]:
     with Standalone(None, "--group-initial-rebalance-delay-ms", "0") as server:
         made = Victim(server)
         with made.connect() as connection:
-            await_coordinator(connection, 0)
+            await_coordinator(connection, OF_GROUPS)
+            await_groups(connection)
         yield made
 
 

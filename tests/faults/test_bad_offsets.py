@@ -6,11 +6,12 @@ from uuid import UUID
 
 import pytest
 from kafka.protocol.admin import DeleteTopicsRequest
-from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.metadata import MetadataRequest
 
 from gateway.groups.internal_topic import OFFSETS_TOPIC
 from tests.clients.stored import create_topic
 from tests.differential.offsets import BY_ID, commit, delete, fetch, offset
+from tests.differential.side import OF_GROUPS, await_coordinator, await_groups
 from tests.differential.wire import Connection, encode
 from tests.faults.victim import MIB, Victim
 
@@ -23,8 +24,8 @@ METADATA = "m" * 4096
 def topic(victim: Victim) -> str:
     """A topic of 300 partitions, and the groups are served."""
     with victim.connect() as connection:
-        found = connection.ask(FindCoordinatorRequest(version=1, key="g", key_type=0))
-        assert found.error_code == NO_ERROR
+        await_coordinator(connection, OF_GROUPS)
+        await_groups(connection)
     return victim.new_topic(partitions=300)
 
 

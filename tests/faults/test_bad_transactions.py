@@ -7,23 +7,22 @@ from typing import Any
 
 import pytest
 from kafka.protocol.admin import DescribeTransactionsRequest, ListTransactionsRequest
-from kafka.protocol.metadata import FindCoordinatorRequest
 
 from gateway.transactions.adding import MAX_TRANSACTION_PARTITIONS
+from tests.differential.side import OF_TRANSACTIONS, await_coordinator, await_transactions
 from tests.differential.transactional import add_offsets, add_partitions, end, init
 from tests.differential.wire import Connection, decode, encode
 from tests.faults.victim import MIB, Victim
 
 NO_ERROR, FENCED, MAPPING, WRONG_STATE, POLICY_VIOLATION, NOT_FOUND = 0, 90, 49, 48, 44, 105
-TRANSACTION = 1
 
 
 @pytest.fixture
 def connection(victim: Victim) -> Any:
-    """The ids are served."""
+    """The ids are served, all of them: a coordinator that is found may still read its log."""
     with victim.connect() as made:
-        found = made.ask(FindCoordinatorRequest(version=1, key="t", key_type=TRANSACTION))
-        assert found.error_code == NO_ERROR
+        await_coordinator(made, OF_TRANSACTIONS)
+        await_transactions(made)
         yield made
 
 
