@@ -366,43 +366,22 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
             printable(one.transactional_id),
         )
 
-    async def abort_after_loss(self, one: Transaction, accepted_ms: int | None = None) -> bool:
-        """Abort its transaction, if that was open at this time, ms since 1970, or whenever it began: it has
-        lost a part since. False: something else is on its way, or it cannot be written now; to be tried
-        again, with what is served then.
+    async def change(self, one: Transaction, decide: Callable[[int | None], Outcome]) -> Answer:
+        """Have an id changed without a request, once nothing is on its way for it; `decide` says how, and is
+        given a new producer id if it needs one. BUSY: something is on its way for too long, or the id is no
+        longer served as it was. Raises KafkaError if it cannot be written.
         """
         deadline = trio.current_time() + WRITE_TIMEOUT_SECONDS
-        while self._is_served(one) and one.machine.pending is not None:
-            if not await self.until_one_is_free((one.transactional_id,), deadline):
-                return False
-        metadata = one.machine.metadata
-        if not self._is_served(one) or metadata is None:
-            return False
-        if accepted_ms is not None and metadata.start_ms > accepted_ms:
-            return True
-        try:
-            outcome = one.machine.abort(self._now_ms())
-            if outcome == DONE:
-                return True  # none is open
+        new_producer_id: int | None = None
+        while self._is_served(one):
+            outcome = BUSY if one.machine.pending is not None else decide(new_producer_id)
             if isinstance(outcome, Needs):
                 new_producer_id = await self._cluster.allocate_producer_id()
-                outcome = one.machine.abort(self._now_ms(), new_producer_id)
-                if outcome == DONE or not self._is_served(one):
-                    return False
-            await self.answer(self._enter(one, outcome))
-        except KafkaError as error:
-            self._limit.warning(
-                "transactional id %s: its transaction has lost a part with what was given up, and cannot be "
-                "aborted yet: %s",
-                printable(one.transactional_id),
-                error,
-            )
-            return False
-        logger.warning(
-            "transactional id %s: its transaction has lost a part with what was given up, and is aborted",
-            printable(one.transactional_id),
-        )
-        return True
+            elif outcome != BUSY:
+                return await self.answer(self._enter(one, outcome))
+            elif not await self.until_one_is_free((one.transactional_id,), deadline):
+                break
+        return BUSY
 
     def _is_served(self, one: Transaction) -> bool:
         """It was not loaded anew meanwhile, nor forgotten."""
@@ -445,7 +424,7 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         self._incomplete[transaction] = None
         self._has_incomplete.wake()
 
-    def unloaded(self, transaction: Transaction) -> None:
+    def forget_markers(self, transaction: Transaction) -> None:
         """See `gateway.transactions.served.Home`."""
         self._incomplete.pop(transaction, None)
         if transaction.ending is not None:

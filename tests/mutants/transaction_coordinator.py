@@ -7,9 +7,43 @@ MACHINE = f"{UNIT}test_machine.py::"
 ENDING = f"{UNIT}test_ending.py::"
 COORDINATOR = f"{UNIT}test_coordinator.py::"
 MARKERS = f"{UNIT}test_markers.py::"
+AFTER_LOSS = f"{UNIT}test_after_loss.py::"
+LOST_END = f"{UNIT}test_lost_end.py::"
 JOURNAL = f"{UNIT}test_journal.py::"
 
 MUTANTS = (
+    Mutant(
+        "a-part-aborted-before-the-producer-of-the-whole-is-fenced",
+        "After an accepted loss a transaction is committed in part.",
+        "gateway/transactions/after_loss.py",
+        "            if names.get(transaction.producer_id) in unfenced:\n",
+        "            if names.get(transaction.producer_id) in ():\n",
+        (f"{AFTER_LOSS}test_a_part_is_not_aborted_before_the_producer_of_the_whole_is_fenced",),
+    ),
+    Mutant(
+        "after-a-loss-an-end-is-answered-once-more",
+        "A producer is told that a transaction is committed which an accepted loss has aborted.",
+        "gateway/transactions/lost_end.py",
+        "        state=TransactionState.EMPTY,\n",
+        "        state=known.state,\n",
+        (f"{AFTER_LOSS}test_nobody_is_told_that_a_transaction_is_committed_that_was_aborted",),
+    ),
+    Mutant(
+        "markers-of-what-is-over",
+        "After an accepted loss a marker commits what a later epoch has begun, or is refused for ever.",
+        "gateway/transactions/served.py",
+        "            if self.ending is not None and self.ending.left:\n",
+        "            if False:\n",
+        (f"{AFTER_LOSS}test_what_the_data_have_left_behind_is_over",),
+    ),
+    Mutant(
+        "epochs-behind-the-data",
+        "After an accepted loss markers are refused by partitions that have a later epoch: they hang.",
+        "gateway/transactions/lost_end.py",
+        "    if in_data.highest_epoch > known.producer_epoch:\n",
+        "    if False:\n",
+        (f"{LOST_END}test_behind_the_data",),
+    ),
     Mutant(
         "fenced-by-an-append-that-failed",
         "A producer is fenced though the log knows nothing of it, and an outage uses up all epochs.",
