@@ -454,18 +454,19 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         return True
 
     async def _complete_again(self) -> None:
-        """Once more for those that could not be written, for ever; of a partition that takes nothing now, one
-        in each round.
+        """Once more for those that could not be written, for ever; where a partition takes nothing of a client
+        now, one of that client's in each round.
         """
         while True:
             if not self._incomplete:
                 await self._has_incomplete.wait()
             await trio.sleep(LAST_PAUSE_SECONDS)
-            work, full = Work(), set[int]()
+            work, full = Work(), set[tuple[int, str]]()
             for one in list(self._incomplete):
                 await work.before(COUNTED)
-                if one not in self._incomplete or one.partition.index in full:
+                lane = one.partition.index, one.client
+                if one not in self._incomplete or lane in full:
                     continue
                 del self._incomplete[one]
                 if not self._complete(one):
-                    full.add(one.partition.index)
+                    full.add(lane)

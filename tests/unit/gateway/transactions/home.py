@@ -45,8 +45,8 @@ class FakePending:
 
 
 class FakeJournal:
-    """Keeps what is written, as bytes. `refuses`: nothing is taken. `held`: what was taken stays on its way
-    until `settle` says what becomes of it.
+    """Keeps what is written, as bytes. `refuses`: nothing is taken, or nothing of `refused_client`. `held`:
+    what was taken stays on its way until `settle` says what becomes of it.
     """
 
     def __init__(self) -> None:
@@ -58,6 +58,7 @@ class FakeJournal:
         self.has_some = trio.Event()
         self.held = False
         self.refuses: ErrorCode | None = None
+        self.refused_client: str | None = None
         self.loads: list[int] = []
         self.load_fails: set[int] = set()
         self.may_load = trio.Event()
@@ -79,7 +80,7 @@ class FakeJournal:
         effect: Effect,
         client: str = NOBODY,
     ) -> FakePending:
-        if self.refuses is not None:
+        if self.refuses is not None and self.refused_client in {None, client}:
             raise KafkaError(self.refuses, "the log is away")
         value = None if metadata is None else transaction_value(metadata)
         pending = FakePending(index, (transaction_key(transactional_id), value), effect)

@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from gateway.journal.internal_topic import partition_for
 from gateway.transactions import forgetting, sweep
 from gateway.transactions import room as room_module
 from gateway.transactions.adding import AddPartitions
@@ -456,6 +457,32 @@ def test_a_load_resumes_markers_and_their_number_does_not_go_back() -> None:
             await home.end(pid, epoch)
             await wait_all_tasks_blocked()
             assert home.target.written[-1][1].number == 5
+
+    run(main)
+
+
+def test_a_client_whose_share_is_used_up_holds_up_no_other_one() -> None:
+    """Of the same partition, where its own transactions wait to be complete."""
+
+    async def main() -> None:
+        home = Home()
+        home.target.go = trio.Event()
+        names = [name for name in (f"t{number}" for number in range(2_000)) if partition_for(name, 50) == 0]
+        many, other = names[:20], names[20]
+        async with home.running():
+            for name in (*many, other):
+                client = "other" if name == other else "greedy"
+                _, pid, epoch = await home.init(name, client=client)
+                assert await home.add(pid, epoch, ORDERS, name) is NONE
+                await home.end(pid, epoch, name)
+            home.journal.refuses = NOT_AVAILABLE
+            home.target.go.set()
+            await trio.sleep(0.5)
+            home.journal.refused_client = "greedy"
+            await trio.sleep(1.1)
+            home.journal.settle()
+            assert home.state(other) == "CompleteCommit"
+            assert {home.state(name) for name in many} == {"PrepareCommit"}
 
     run(main)
 
