@@ -49,7 +49,7 @@ class Broker(Cluster):
         self.markers_here = LocalMarkers(self, self.groups)
         self.marker_routes = MarkerRoutes(self, self.markers_here, self.peers)
         self.transactions = TransactionCoordinator(self, self.marker_routes)
-        self.after_loss = AfterLoss(self.transactions, self.markers_here.write, context.now_ms)
+        self.after_loss = AfterLoss(self.transactions, self.markers_here.write)
         self.verifier = Verifier(self.transactions, self.peers)
         if self.leading is not None:
             self.leading.on_moved(self.groups.moved)

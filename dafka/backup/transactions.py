@@ -12,8 +12,7 @@ accepts a loss, ends each log at a place of its own. The rules:
   or before a hole behind which its log begins, and one that was decided to be committed after the time that
   is restored. So none is committed in part by a producer that is still there;
 * where the end of `__transaction_state` itself is lost, what was open or decided there is aborted: how it
-  ended is not known. Its producers' epochs are raised to those that the data has, and beyond them where a
-  marker is to follow.
+  ended is not known. None of its producers goes on: the next ones get other producer ids.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from dafka.backup.appended import batched
 from gateway.journal.fields import MalformedRecord, UnknownRecord
 from gateway.log.idempotence.state import ProducerState
 from gateway.transactions.internal_topic import TRANSACTION_TOPIC
+from gateway.transactions.lost_end import fenced_for_good
 from gateway.transactions.metadata import (
-    LAST_EPOCH,
     NO_EPOCH,
     TopicPartition,
     TransactionMetadata,
@@ -159,8 +158,9 @@ def _ended(
 ) -> TransactionMetadata:
     """What becomes of an id."""
     lost = known.partitions & frozenset(cut.partitions)
-    ended = known
-    if not known.is_at_rest and (is_stale or _has_lost(known, lost, cut)):
+    if is_stale:
+        ended = fenced_for_good(known, cut.now_ms)
+    elif not known.is_at_rest and _has_lost(known, lost, cut):
         ended = replace(
             known,
             state=TransactionState.PREPARE_ABORT,
@@ -168,13 +168,12 @@ def _ended(
             last_producer_epoch=NO_EPOCH,
             last_update_ms=cut.now_ms,
         )
+    else:
+        ended = known
     if ended.is_prepared:
         ended = replace(ended, partitions=known.partitions - lost)
-    # A later transaction than the one that is known may be open: its partition wants a later epoch yet.
-    is_fenced = is_stale and ended.is_prepared
-    least = min(highest_epoch + 1, LAST_EPOCH) if is_fenced else highest_epoch
-    if ended.producer_epoch < least:
-        ended = replace(ended, producer_epoch=least, last_producer_epoch=NO_EPOCH)
+    if ended.producer_epoch < highest_epoch:
+        ended = replace(ended, producer_epoch=highest_epoch, last_producer_epoch=NO_EPOCH)
     return ended
 
 

@@ -12,8 +12,8 @@ rules, for partitions of which something was given up:
   that the partition had, and has lost, is written here again.
 
 Where coordinators themselves have lost the end of what they know, what is open may be known to nobody in any
-partition: the first rule is for all of them then. Before that, producers are fenced whose ids are behind the
-data (`lost_end`): one that goes on could commit the part that its coordinator knows.
+partition: the first rule is for all of them then. No producer goes on that was there before, or it could
+commit the part that is known: that is done before such a coordinator serves its ids again (`fencing`).
 
 It is done where one gateway leads everything, so all coordinators are here; and only once all their ids are
 loaded: what is not known then is known nowhere. Where stores are lost a partition may take no markers before
@@ -23,21 +23,16 @@ others have their places, and an id something on its way: both are asked again a
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
-from gateway.common.costs import COUNTED
 from gateway.common.log_limit import LogLimit
 from gateway.common.marker import Marker
 from gateway.common.printable import printable
 from gateway.common.waiting import Waiter
-from gateway.common.work import Work
 from gateway.log.partition import PartitionState
-from gateway.transactions.internal_topic import TRANSACTION_TOPIC
-from gateway.transactions.lost_end import InData
-from gateway.transactions.lost_ids import LostIds
 from gateway.transactions.metadata import TopicPartition
 from wireproto.kafka.errors import ErrorCode
 
@@ -85,16 +80,11 @@ class AfterLoss:
         self,
         coordinator: TransactionCoordinator,
         write: Callable[[TopicPartition, Marker], Awaitable[ErrorCode]],
-        now_ms: Callable[[], int],
     ) -> None:
         self._coordinator = coordinator
-        self._ids = LostIds(coordinator, now_ms)
         self._write = write
-        self._now_ms = now_ms
         self._left: dict[TopicPartition, _Lost] = {}
         """Partitions where something could not be aborted yet."""
-        self._lost_coordinators: dict[int, int] = {}
-        """Partitions of `__transaction_state` that have lost their ends, and when that was accepted."""
         self._has_left = Waiter()
         self._limit = LogLimit(logger)
 
@@ -140,64 +130,18 @@ class AfterLoss:
                 one for one in _open(lost.partition) if self._who_has(names, place, one) is None
             )
         accepted = {place: lost.accepted_ms for place, lost in places.items() if lost.accepted_ms is not None}
-        self._lost_coordinators |= {
-            index: at for (topic, index), at in accepted.items() if topic == TRANSACTION_TOPIC
-        }
-        unfenced = await self._fence(places, names) if self._lost_coordinators else frozenset()
         for one in self._touching(accepted):
             touched = one.partitions_left & accepted.keys()
             if not touched:
                 continue  # it has ended meanwhile
-            if not await self._ids.abort(one, max(accepted[place] for place in touched)):
+            if not await self._coordinator.abort_after_loss(one, max(accepted[place] for place in touched)):
                 for place in touched:
                     self._leave(place, places[place])
         return {
             place: aborted
             for place, lost in places.items()
-            if (aborted := await self._abort_unknown(place, lost, names, unfenced))
+            if (aborted := await self._abort_unknown(place, lost, names))
         }
-
-    async def _fence(
-        self, places: Mapping[TopicPartition, _Lost], names: Mapping[int, str]
-    ) -> frozenset[str]:
-        """Fence producers of which these partitions have more than their coordinators, where those have lost
-        something. The ids that could not be changed: they are looked at again with these partitions.
-        """
-        in_data, seen_in = await self._in_data(places, names)
-        failed: set[str] = set()
-        for one in self._coordinator.loaded():
-            accepted_ms = self._lost_coordinators.get(one.partition.index)
-            if accepted_ms is None:
-                continue
-            name = one.transactional_id
-            if not await self._ids.fence(one, in_data.get(name, InData()), accepted_ms):
-                failed.add(name)
-                home = (TRANSACTION_TOPIC, one.partition.index)
-                for place in places.keys() & {home, *seen_in.get(name, ())}:
-                    self._leave(place, places[place])
-        return frozenset(failed)
-
-    async def _in_data(
-        self, places: Mapping[TopicPartition, _Lost], names: Mapping[int, str]
-    ) -> tuple[dict[str, InData], dict[str, list[TopicPartition]]]:
-        """What these partitions have of ids whose coordinators have lost something, and which of them do."""
-        in_data: dict[str, InData] = {}
-        seen_in: dict[str, list[TopicPartition]] = {}
-        work = Work()
-        for place, lost in places.items():
-            if not lost.partition.available:
-                continue
-            for producer_id, producer in lost.partition.producers.state.active(self._now_ms()):
-                await work.before(COUNTED)
-                one = self._coordinator.transactions.get(names.get(producer_id, ""))
-                metadata = None if one is None else one.machine.metadata
-                if one is None or metadata is None or one.partition.index not in self._lost_coordinators:
-                    continue
-                name = one.transactional_id
-                found = InData(producer.epoch, producer.has_open and place not in metadata.partitions)
-                in_data[name] = in_data.get(name, InData()).with_other(found)
-                seen_in.setdefault(name, []).append(place)
-        return in_data, seen_in
 
     def _touching(self, places: Iterable[TopicPartition]) -> list[Transaction]:
         """The ids whose transactions have one of these partitions."""
@@ -225,7 +169,7 @@ class AfterLoss:
         return one if place in metadata.partitions else None
 
     async def _abort_unknown(
-        self, place: TopicPartition, lost: _Lost, names: Mapping[int, str], unfenced: Collection[str]
+        self, place: TopicPartition, lost: _Lost, names: Mapping[int, str]
     ) -> list[Open]:
         aborted: list[Open] = []
         if not lost.partition.available:
@@ -238,9 +182,6 @@ class AfterLoss:
             if not self._coordinator.has_everything:
                 self._leave(place, lost)
                 break
-            if names.get(transaction.producer_id) in unfenced:
-                self._leave(place, lost)
-                continue
             has_it = self._who_has(names, place, transaction)
             if has_it is not None:
                 if not await self._end_known(place, has_it, has_joined=transaction in lost.unknown):
@@ -270,10 +211,14 @@ class AfterLoss:
         ending = has_it.ending
         if ending is not None and place not in ending.left:
             return await self._write(place, ending.marker) is ErrorCode.NONE
-        return not has_joined or await self._ids.abort(has_it)
+        return not has_joined or await self._coordinator.abort_after_loss(has_it)
 
     def _leave(self, place: TopicPartition, lost: _Lost) -> None:
-        """It is looked at again."""
+        """It is looked at again, for all that it may have lost."""
+        left = self._left.get(place)
+        if left is not None and left is not lost:
+            accepted = [at for at in (left.accepted_ms, lost.accepted_ms) if at is not None]
+            lost = _Lost(lost.partition, max(accepted, default=None), left.unknown | lost.unknown)
         self._left[place] = lost
         self._has_left.wake()
 

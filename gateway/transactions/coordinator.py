@@ -28,6 +28,7 @@ from gateway.common.waiting import Waiter
 from gateway.common.work import Work
 from gateway.journal.coordinator import PartitionedCoordinator
 from gateway.journal.group_commit import WRITE_TIMEOUT_SECONDS
+from gateway.transactions.fencing import Fencing
 from gateway.transactions.forgetting import IDLE_MS, Forgetting
 from gateway.transactions.initialising import InitProducerId, refusal
 from gateway.transactions.internal_topic import TRANSACTIONS
@@ -90,6 +91,8 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         self.forgetting = Forgetting(self.loaded, partial(self._forget_one, expiration_ms=IDLE_MS))
         self.timed_out = 0
         """Transactions that were aborted because they were open for too long, in this life."""
+        self._lost_ends: dict[int, object] = {}
+        """Partitions whose producers are to be fenced when they are loaded; a later loss is another one."""
         self._epochs: dict[int, int] = {}
         """The coordinator epoch of each partition that is loaded."""
         self._incomplete: dict[Transaction, None] = {}
@@ -112,7 +115,21 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         # The epoch as it is before anything is read: a later one may have written some of it by the end.
         assert self._topic is not None
         epoch = self._topic.partitions[index].leader_epoch
-        return Loaded(epoch, await self.journal.load(index))
+        found = await self.journal.load(index)
+        lost_end = self._lost_ends.get(index)
+        if lost_end is not None:
+            await Fencing(self._cluster, self.journal).fence(index, found)
+            found = await self.journal.load(index)
+            if self._lost_ends.get(index) is lost_end:
+                del self._lost_ends[index]
+        return Loaded(epoch, found)
+
+    def lost_end(self, index: int) -> None:
+        """The end of this partition of the topic is about to be given up: what is known of its ids is not
+        all that there was.
+        """
+        self._lost_ends[index] = object()
+        self._lost(index)
 
     async def _loaded(self, index: int, found: Loaded, is_old: Callable[[], bool]) -> None:
         topic, work = self._topic, Work()
@@ -366,22 +383,43 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
             printable(one.transactional_id),
         )
 
-    async def change(self, one: Transaction, decide: Callable[[int | None], Outcome]) -> Answer:
-        """Have an id changed without a request, once nothing is on its way for it; `decide` says how, and is
-        given a new producer id if it needs one. BUSY: something is on its way for too long, or the id is no
-        longer served as it was. Raises KafkaError if it cannot be written.
+    async def abort_after_loss(self, one: Transaction, accepted_ms: int | None = None) -> bool:
+        """Abort its transaction, if that was open at this time, ms since 1970, or whenever it began: it has
+        lost a part since. False: something else is on its way, or it cannot be written now; to be tried
+        again, with what is served then.
         """
         deadline = trio.current_time() + WRITE_TIMEOUT_SECONDS
-        new_producer_id: int | None = None
-        while self._is_served(one):
-            outcome = BUSY if one.machine.pending is not None else decide(new_producer_id)
+        while self._is_served(one) and one.machine.pending is not None:
+            if not await self.until_one_is_free((one.transactional_id,), deadline):
+                return False
+        metadata = one.machine.metadata
+        if not self._is_served(one) or metadata is None:
+            return False
+        if accepted_ms is not None and metadata.start_ms > accepted_ms:
+            return True
+        try:
+            outcome = one.machine.abort(self._now_ms())
+            if outcome == DONE:
+                return True  # none is open
             if isinstance(outcome, Needs):
                 new_producer_id = await self._cluster.allocate_producer_id()
-            elif outcome != BUSY:
-                return await self.answer(self._enter(one, outcome))
-            elif not await self.until_one_is_free((one.transactional_id,), deadline):
-                break
-        return BUSY
+                outcome = one.machine.abort(self._now_ms(), new_producer_id)
+                if outcome == DONE or not self._is_served(one):
+                    return False
+            await self.answer(self._enter(one, outcome))
+        except KafkaError as error:
+            self._limit.warning(
+                "transactional id %s: its transaction has lost a part with what was given up, and cannot be "
+                "aborted yet: %s",
+                printable(one.transactional_id),
+                error,
+            )
+            return False
+        logger.warning(
+            "transactional id %s: its transaction has lost a part with what was given up, and is aborted",
+            printable(one.transactional_id),
+        )
+        return True
 
     def _is_served(self, one: Transaction) -> bool:
         """It was not loaded anew meanwhile, nor forgotten."""
@@ -424,7 +462,7 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         self._incomplete[transaction] = None
         self._has_incomplete.wake()
 
-    def forget_markers(self, transaction: Transaction) -> None:
+    def unloaded(self, transaction: Transaction) -> None:
         """See `gateway.transactions.served.Home`."""
         self._incomplete.pop(transaction, None)
         if transaction.ending is not None:
@@ -454,8 +492,8 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         return True
 
     async def _complete_again(self) -> None:
-        """Once more for those that could not be written, for ever; where a partition takes nothing of a client
-        now, one of that client's in each round.
+        """Once more for those that could not be written, for ever; in each round one of a client's where a
+        partition takes nothing of that client now.
         """
         while True:
             if not self._incomplete:

@@ -3,21 +3,24 @@
 Pure. The data may be ahead of the coordinator then: its last transaction may have ended, others may have been
 begun, and partitions been added that it does not know of. What it must not do is go on as if nothing had been
 lost: it would commit one part of a transaction whose other part is aborted, or tell a producer of the older
-protocol, which keeps its epoch, that a transaction is committed that was aborted. The rules:
+protocol, which keeps its epoch, that a transaction is committed that was aborted. What was lost cannot be
+told from the data either: they may have lost their ends, too. So no producer goes on that was there before.
+The rules:
 
-* where a partition has a later epoch, all that is known is over (the next epoch is used once a transaction
-  has ended). The id is at rest, beyond that epoch;
-* else a transaction that is open is aborted, and its producer fenced, as after its timeout. So is the
-  producer of an id at rest, where some partition has a transaction open that the id does not know of;
-* what is decided is carried out, and looked at again when it has ended.
+* an id at rest gets the last epoch, which no producer ever has: who comes next gets another producer id;
+* a transaction that is open, or being aborted, is aborted with that epoch, in all partitions that are known;
+* one that is decided to be committed is committed where it is open, with the epoch that it has, so that no
+  part of a later one is: a partition that refuses the marker needs none (`is_after_loss`). Then the id has
+  another producer id. By the older protocol a later transaction has the same epoch: where one is open in a
+  partition that the id does not name, what is known is over, and the id is at rest.
+
+What is open elsewhere is nobody's then, and aborted as such (`after_loss`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
-from gateway.transactions.ending import fence
 from gateway.transactions.metadata import (
     LAST_EPOCH,
     NO_EPOCH,
@@ -25,56 +28,34 @@ from gateway.transactions.metadata import (
     TransactionMetadata,
     TransactionState,
 )
-from gateway.transactions.outcomes import BUSY, DONE, Outcome, Write
 
 
-class InData(NamedTuple):
-    """What partitions have of an id's producer."""
+def fenced_for_good(known: TransactionMetadata, now_ms: int) -> TransactionMetadata:
+    """At rest, or being aborted, with the epoch that no producer has."""
+    fenced = replace(
+        known,
+        state=TransactionState.EMPTY if known.is_at_rest else TransactionState.PREPARE_ABORT,
+        producer_epoch=LAST_EPOCH,
+        last_producer_epoch=NO_EPOCH,
+        next_producer_id=NO_PRODUCER_ID,
+        partitions=frozenset() if known.is_at_rest else known.partitions,
+    )
+    return known if fenced == known else replace(fenced, last_update_ms=now_ms)
 
-    highest_epoch: int = NO_EPOCH
-    is_open_elsewhere: bool = False
-    """A transaction of it is open in a partition that the id does not name."""
 
-    def with_other(self, other: InData) -> InData:
-        """What these partitions and others have."""
-        return InData(
-            max(self.highest_epoch, other.highest_epoch), self.is_open_elsewhere or other.is_open_elsewhere
-        )
+def needs_producer_id(known: TransactionMetadata) -> bool:
+    """Whether `after_lost_end` takes a producer id that was never given before."""
+    return known.state is TransactionState.PREPARE_COMMIT and not known.is_after_loss
 
 
 def after_lost_end(
-    known: TransactionMetadata,
-    in_data: InData,
-    accepted_ms: int,
-    now_ms: int,
-    server_version: int,
-    new_producer_id: int | None,
-) -> Outcome:
-    """DONE if it may go on; BUSY if its transaction has to end first. The loss was accepted at `accepted_ms`:
-    a transaction that has begun later is known whole.
+    known: TransactionMetadata, now_ms: int, *, is_over: bool, new_producer_id: int
+) -> TransactionMetadata:
+    """What is to be written; the same as `known` if that is written already. `is_over`: it is known that its
+    transaction has ended.
     """
-    if in_data.highest_epoch > known.producer_epoch:
-        return _beyond(known, in_data.highest_epoch, now_ms)
-    if known.is_prepared:
-        return BUSY if in_data.is_open_elsewhere else DONE
-    if known.state is TransactionState.ONGOING:
-        if known.start_ms > accepted_ms and not in_data.is_open_elsewhere:
-            return DONE
-        return fence(known, now_ms, server_version, new_producer_id)
-    return _beyond(known, known.producer_epoch, now_ms) if in_data.is_open_elsewhere else DONE
-
-
-def _beyond(known: TransactionMetadata, epoch: int, now_ms: int) -> Write:
-    """At rest, with an epoch that no producer has. Whoever asks for an end again is not told of an earlier
-    one.
-    """
-    rests = replace(
-        known,
-        state=TransactionState.EMPTY,
-        producer_epoch=min(epoch + 1, LAST_EPOCH),
-        last_producer_epoch=NO_EPOCH,
-        next_producer_id=NO_PRODUCER_ID,
-        partitions=frozenset(),
-        last_update_ms=now_ms,
-    )
-    return Write(rests, DONE)
+    if is_over:
+        return fenced_for_good(replace(known, state=TransactionState.EMPTY), now_ms)
+    if needs_producer_id(known):
+        return replace(known, next_producer_id=new_producer_id, last_update_ms=now_ms)
+    return known if known.state is TransactionState.PREPARE_COMMIT else fenced_for_good(known, now_ms)

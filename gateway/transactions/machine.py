@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable
 from gateway.transactions.adding import AddPartitions, add, verify
 from gateway.transactions.ending import EndTxn, complete, end, fence, while_pending
 from gateway.transactions.initialising import InitProducerId, initialise
-from gateway.transactions.lost_end import InData, after_lost_end
 from gateway.transactions.metadata import TopicPartition, TransactionMetadata, TransactionState
 from gateway.transactions.outcomes import BUSY, DONE, Answer, Needs, Outcome, Write
 from wireproto.kafka.errors import ErrorCode
@@ -87,20 +86,6 @@ class TransactionMachine:
         if self.metadata.state is not TransactionState.ONGOING:
             return DONE
         return self._decided(fence(self.metadata, now_ms, self._server_version(), new_producer_id))
-
-    def after_lost_end(
-        self, in_data: InData, accepted_ms: int, now_ms: int, new_producer_id: int | None = None
-    ) -> Outcome:
-        """Its coordinator has lost the end of what it knew (`gateway.transactions.lost_end`)."""
-        if self.pending is not None:
-            return BUSY
-        if self.metadata is None:
-            return DONE
-        return self._decided(
-            after_lost_end(
-                self.metadata, in_data, accepted_ms, now_ms, self._server_version(), new_producer_id
-            )
-        )
 
     def expire(self, now_ms: int, expiration_ms: int) -> Answer | Write:
         """Forget it, if nobody has used it for so long; DONE if somebody has."""

@@ -9,7 +9,8 @@ leader may be another one by then, or its stores may be away. Whoever waits for 
 works again all of them go on. Probes have a bound of their own. One whose topic is gone needs no marker.
 
 A leader that knows of a later epoch of the producer, or of a later coordinator, ends it: somebody else has
-taken over, and this gateway waits until the partition of the id is loaded anew.
+taken over, and this gateway waits until the partition of the id is loaded anew. (But where a coordinator has
+lost the end of what it knew, the later epoch is that of a later transaction.)
 """
 
 from __future__ import annotations
@@ -75,7 +76,16 @@ class MarkerTarget(Protocol):
 class Ending:
     """A transaction whose end is decided. It is one of `client`."""
 
-    __slots__ = ("client", "finished", "is_over", "left", "marker", "on_their_way", "transactional_id")
+    __slots__ = (
+        "client",
+        "finished",
+        "is_over",
+        "left",
+        "marker",
+        "may_be_old",
+        "on_their_way",
+        "transactional_id",
+    )
 
     def __init__(
         self,
@@ -84,9 +94,11 @@ class Ending:
         partitions: Iterable[TopicPartition],
         finished: Callable[[], None] = lambda: None,
         client: str = NOBODY,
+        *,
+        may_be_old: bool = False,
     ) -> None:
         """`finished` is called, from a task, once every partition has its marker, or is gone. It neither
-        blocks nor raises.
+        blocks nor raises. `may_be_old`: partitions may have a later epoch, and need no marker then.
         """
         self.transactional_id = transactional_id
         self.marker = marker
@@ -94,6 +106,7 @@ class Ending:
         """Those that have no marker yet."""
         self.finished = finished
         self.client = client
+        self.may_be_old = may_be_old
         self.on_their_way: set[trio.CancelScope] = set()
         """Of the tasks that wait for its markers."""
         self.is_over = False
@@ -290,6 +303,9 @@ class Markers:
         if error is ErrorCode.NONE:
             line.pause = 0.0
             self.written += 1
+            self._has_its_marker(ending, line.partition)
+        elif error is ErrorCode.INVALID_PRODUCER_EPOCH and ending.may_be_old:
+            line.pause = 0.0
             self._has_its_marker(ending, line.partition)
         elif error in GIVES_UP:
             line.pause = 0.0

@@ -113,6 +113,13 @@ class TransactionMetadata:
         """The epoch that fences its producer."""
         return min(self.producer_epoch + 1, LAST_EPOCH)
 
+    @property
+    def is_after_loss(self) -> bool:
+        """Its transaction is committed after a loss, by `lost_end`: else another producer id follows the last
+        epoch alone.
+        """
+        return self.next_producer_id != NO_PRODUCER_ID and self.producer_epoch < LAST_EPOCH
+
     def is_timed_out(self, now_ms: int) -> bool:
         """Whether its transaction has been open for longer than its producer wanted."""
         return self.state is TransactionState.ONGOING and self.start_ms + self.timeout_ms < now_ms

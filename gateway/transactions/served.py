@@ -31,8 +31,8 @@ class Home(Protocol):
     def not_complete(self, transaction: Transaction) -> None:
         """Its markers are written, and that could not be said in the log."""
 
-    def forget_markers(self, transaction: Transaction) -> None:
-        """Those that are still to be written are not wanted any more."""
+    def unloaded(self, transaction: Transaction) -> None:
+        """It is served no more, while its markers are written."""
 
     def unused(self, transaction: Transaction) -> None:
         """Nothing is known of it any more, or never was."""
@@ -139,7 +139,7 @@ class Transaction:
         self._gone = True
         self._wake()
         if self.ending is not None:
-            self._home.forget_markers(self)
+            self._home.unloaded(self)
         self._home.room.held.charge(self.client, -self._charged)
         self._charged = 0
 
@@ -165,12 +165,10 @@ class Transaction:
             self._home.unused(self)
             return
         if not metadata.is_prepared:
-            if self.ending is not None and self.ending.left:
-                self._home.forget_markers(self)
             self.ending = None
         elif durable:
             self.begin_to_end(metadata)
-        elif self.ending is not None and not self.ending.left:
+        elif self.ending is not None:
             self._home.not_complete(self)
         self._charge()
         if not self.is_busy:
@@ -192,6 +190,7 @@ class Transaction:
             metadata.partitions,
             lambda: self._home.marked(self),
             self.client,
+            may_be_old=metadata.is_after_loss,
         )
         self._charge()
         self._home.prepared(self)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +13,11 @@ from dafka.operators.accept_loss import LossRequestHandlers
 from dafka.operators.socket import OperatorRefused
 from gateway.cluster import giving_up as loss_module
 from gateway.log.partition import Partition, PartitionState
+from gateway.transactions import after_loss
+from gateway.transactions.ending import EndTxn
+from gateway.transactions.initialising import InitProducerId
 from gateway.transactions.internal_topic import TRANSACTION_TOPIC
+from gateway.transactions.outcomes import Answer
 from tests.in_process.several_stores import (
     Cluster,
     Gateway,
@@ -22,6 +28,7 @@ from tests.in_process.several_stores import (
 )
 from tests.unit.gateway.log.fake_log import NOW_MS
 from tests.unit.gateway.log.transactional import append, marker, transactional
+from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.header import read_header
 
 
@@ -296,6 +303,51 @@ def test_a_transaction_whose_coordinator_has_lost_it_is_aborted_where_nothing_wa
             assert partition.producers.state.open_transactions() == {}
 
     stores(body)
+
+
+def test_no_producer_goes_on_whose_coordinator_has_lost_what_it_did_last(
+    stores: WithStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(cluster: Cluster) -> None:
+        async with cluster.gateway(monkeypatch) as (gateway, _):
+            await gateway.until_live(0, 1, 2)
+            await gateway.broker.create_topic(TRANSACTION_TOPIC, 1, {}, 3)
+            ids = gateway.broker.transactions
+            _, pid, epoch = await served(partial(ids.init_producer_id, "t", InitProducerId(60_000)))
+        await cluster.stop(1, 2)
+        async with cluster.gateway(monkeypatch) as (gateway, _):
+            await gateway.until_live(0)
+            await waits(gateway)
+            gone = ["store-1", "store-2"]
+            plan = await asked(gateway, "loss.plan", gone=gone)
+            await asked(gateway, "loss.accept", gone=gone, token=plan["token"])
+            ids = gateway.broker.transactions
+            # It cannot be written yet that its producer is fenced: one store of three takes no writes.
+            with pytest.raises(KafkaError, match="COORDINATOR_LOAD_IN_PROGRESS"):
+                ids.find_one("t")
+            await cluster.start(1, 2)
+            ended = await served(partial(ids.end, "t", EndTxn(pid, epoch, is_commit=True)))
+            assert ended.error is ErrorCode.PRODUCER_FENCED
+            again = await served(partial(ids.init_producer_id, "t", InitProducerId(60_000)))
+            assert (again.error, again.producer_epoch) == (ErrorCode.NONE, 0)
+            assert again.producer_id > pid
+
+    monkeypatch.setattr(after_loss, "LOADED_SECONDS", 0.5)
+    stores(body)
+
+
+async def served(ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    """The answer, once the coordinator gives one."""
+    while True:
+        try:
+            return await ask()
+        except KafkaError as error:
+            if error.code not in {
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            }:
+                raise
+            await trio.sleep(0.05)
 
 
 async def end_segment(gateway: Gateway) -> None:

@@ -7,42 +7,45 @@ MACHINE = f"{UNIT}test_machine.py::"
 ENDING = f"{UNIT}test_ending.py::"
 COORDINATOR = f"{UNIT}test_coordinator.py::"
 MARKERS = f"{UNIT}test_markers.py::"
-AFTER_LOSS = f"{UNIT}test_after_loss.py::"
+FENCING = f"{UNIT}test_fencing.py::"
 LOST_END = f"{UNIT}test_lost_end.py::"
 JOURNAL = f"{UNIT}test_journal.py::"
 
 MUTANTS = (
     Mutant(
-        "a-part-aborted-before-the-producer-of-the-whole-is-fenced",
-        "After an accepted loss a transaction is committed in part.",
-        "gateway/transactions/after_loss.py",
-        "            if names.get(transaction.producer_id) in unfenced:\n",
-        "            if names.get(transaction.producer_id) in ():\n",
-        (f"{AFTER_LOSS}test_a_part_is_not_aborted_before_the_producer_of_the_whole_is_fenced",),
+        "after-a-loss-producers-go-on",
+        "A producer commits the part of a transaction that its coordinator has not lost.",
+        "gateway/transactions/coordinator.py",
+        "        if lost_end is not None:\n",
+        "        if lost_end is not None and not found:\n",
+        (f"{FENCING}test_an_open_transaction_is_aborted_and_its_producer_fenced",),
     ),
     Mutant(
         "after-a-loss-an-end-is-answered-once-more",
         "A producer is told that a transaction is committed which an accepted loss has aborted.",
         "gateway/transactions/lost_end.py",
-        "        state=TransactionState.EMPTY,\n",
-        "        state=known.state,\n",
-        (f"{AFTER_LOSS}test_nobody_is_told_that_a_transaction_is_committed_that_was_aborted",),
+        "TransactionState.EMPTY if known.is_at_rest else",
+        "known.state if known.is_at_rest else",
+        (f"{LOST_END}test_at_rest",),
     ),
     Mutant(
-        "markers-of-what-is-over",
-        "After an accepted loss a marker commits what a later epoch has begun, or is refused for ever.",
-        "gateway/transactions/served.py",
-        "            if self.ending is not None and self.ending.left:\n",
-        "            if False:\n",
-        (f"{AFTER_LOSS}test_what_the_data_have_left_behind_is_over",),
+        "after-a-loss-a-refused-marker-is-waited-for",
+        "An id is stuck in PrepareCommit after an accepted loss, since a later transaction is open.",
+        "gateway/transactions/markers.py",
+        "        elif error is ErrorCode.INVALID_PRODUCER_EPOCH and ending.may_be_old:\n",
+        "        elif error is ErrorCode.INVALID_PRODUCER_EPOCH and not ending:\n",
+        (f"{FENCING}test_what_is_decided_is_committed_where_it_is_open",),
     ),
     Mutant(
-        "epochs-behind-the-data",
-        "After an accepted loss markers are refused by partitions that have a later epoch: they hang.",
-        "gateway/transactions/lost_end.py",
-        "    if in_data.highest_epoch > known.producer_epoch:\n",
-        "    if False:\n",
-        (f"{LOST_END}test_behind_the_data",),
+        "a-second-loss-hides-the-first-one",
+        "A transaction that has lost a part is committed.",
+        "gateway/transactions/after_loss.py",
+        "        if left is not None and left is not lost:\n",
+        "        if left is not None and left is lost:\n",
+        (
+            f"{UNIT}test_after_loss.py::"
+            "test_what_a_second_loss_finds_does_not_hide_what_the_first_one_has_lost",
+        ),
     ),
     Mutant(
         "fenced-by-an-append-that-failed",

@@ -15,7 +15,10 @@ from dafka.backup.transactions import (
 from gateway.common.marker import Marker
 from gateway.log.idempotence.markers import check_marker
 from gateway.log.idempotence.state import ProducerState
-from gateway.transactions.metadata import TopicPartition, TransactionMetadata, TransactionState
+from gateway.transactions.ending import EndTxn
+from gateway.transactions.ending import end as end_transaction
+from gateway.transactions.metadata import LAST_EPOCH, TopicPartition, TransactionMetadata, TransactionState
+from gateway.transactions.outcomes import FENCED
 from gateway.transactions.records import transaction_key, transaction_value
 from wireproto.records.batch import check_stored
 from wireproto.records.builder import build_batch
@@ -126,19 +129,18 @@ def test_an_open_transaction_that_lacks_its_begin_is_aborted_by_its_coordinator(
     assert endings({9: {"t": COMMITTING}}, {A: OPEN}, cut) == Endings()
 
 
-def test_where_the_states_lack_their_end_all_is_aborted_and_no_epoch_is_behind() -> None:
+def test_where_the_states_lack_their_end_all_is_aborted_and_no_producer_goes_on() -> None:
     for known in (ONGOING, COMMITTING):
         state, aborted = ended(known, {A: OPEN, B: OPEN}, stale=True)
-        assert state.state is TransactionState.PREPARE_ABORT
-        assert state.producer_epoch == known.producer_epoch + 1
+        assert (state.state, state.producer_epoch) == (TransactionState.PREPARE_ABORT, LAST_EPOCH)
         assert (state.partitions, aborted) == (frozenset((A, B)), {})
     later = producers(batch(epoch=12))
     state, aborted = ended(AT_REST, {A: later}, stale=True)
-    assert (state.state, state.producer_epoch) == (AT_REST.state, 12)
+    assert (state.state, state.producer_epoch) == (TransactionState.EMPTY, LAST_EPOCH)
     assert (state.last_producer_epoch, aborted) == (-1, {A: [(7, 12)]})
-    state, _ = ended(ONGOING, {A: later, B: OPEN}, stale=True)
-    assert (state.producer_epoch, state.last_producer_epoch) == (13, -1)  # which fences that producer, too
-    assert ended(AT_REST, {A: producers(batch(epoch=4))}, stale=True)[0] == AT_REST
+    for version in (0, 2):  # nobody is told of an earlier end
+        for epoch in (AT_REST.producer_epoch - 1, AT_REST.producer_epoch, 12):
+            assert end_transaction(state, EndTxn(7, epoch, True, version), NOW, None) == FENCED
 
 
 @pytest.mark.parametrize("epoch", [3, 4, 5, 12, 32766])

@@ -33,6 +33,13 @@ LEADER_EPOCH = 7
 ORDERS: frozenset[TopicPartition] = frozenset((("orders", 0), ("orders", 1)))
 
 
+class Topics(dict[str, Any]):
+    """Topics by their names."""
+
+    def all(self) -> list[Any]:
+        return list(self.values())
+
+
 class FakePending:
     """A write on its way."""
 
@@ -155,7 +162,7 @@ class Home:
     """The coordinator, and what a test does to it."""
 
     def __init__(self, *, topic: bool = True) -> None:
-        self.topics: dict[str, Any] = {}
+        self.topics = Topics()
         self.created = 0
         self.elsewhere: set[int] = set()
         """Partitions that another gateway leads."""
@@ -201,7 +208,9 @@ class Home:
     def make_topic(self) -> None:
         topic = SimpleNamespace(name=TRANSACTION_TOPIC, id=uuid.uuid4().bytes)
         topic.partitions = [
-            SimpleNamespace(topic=topic, index=index, leader_epoch=LEADER_EPOCH, next_offset=0)
+            SimpleNamespace(
+                topic=topic, index=index, leader_epoch=LEADER_EPOCH, next_offset=0, available=False
+            )
             for index in range(50)
         ]
         self.topics[TRANSACTION_TOPIC] = topic

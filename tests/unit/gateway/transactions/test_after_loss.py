@@ -10,11 +10,9 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from gateway.common.marker import Marker
-from gateway.journal.internal_topic import partition_for
 from gateway.log.idempotence.state import ProducerState
 from gateway.log.partition import PartitionState
 from gateway.transactions.after_loss import AGAIN_SECONDS, LOADED_SECONDS, AfterLoss, Open
-from gateway.transactions.internal_topic import TRANSACTION_TOPIC
 from gateway.transactions.outcomes import Answer
 from tests.unit.gateway.transactions.home import START_MS, Home, run
 from wireproto.kafka.errors import ErrorCode
@@ -54,7 +52,7 @@ class Appends:
 
 async def end(home: Home, appends: Appends, *partitions: Any, accepted_ms: int | None = None) -> Any:
     at = home.now_ms() if accepted_ms is None else accepted_ms
-    found = await AfterLoss(home.coordinator, appends, home.now_ms).end(partitions, at)
+    found = await AfterLoss(home.coordinator, appends).end(partitions, at)
     await wait_all_tasks_blocked()
     return found
 
@@ -150,7 +148,7 @@ def test_what_cannot_be_aborted_now_is_once_the_partition_takes_markers(
 ) -> None:
     async def main() -> None:
         home, appends = Home(), Appends(*[ErrorCode.NOT_ENOUGH_REPLICAS] * 3)
-        after = AfterLoss(home.coordinator, appends, home.now_ms)
+        after = AfterLoss(home.coordinator, appends)
         async with home.running():
             home.nursery.start_soon(after.run)
             lost = partition((7, 3, 40), (8, 0, 41))
@@ -191,7 +189,7 @@ def test_an_id_that_is_loaded_anew_meanwhile_is_aborted_then() -> None:
 
     async def main() -> None:
         home, appends = Home(), Appends()
-        after = AfterLoss(home.coordinator, appends, home.now_ms)
+        after = AfterLoss(home.coordinator, appends)
         async with home.running():
             home.nursery.start_soon(after.run)
             pid, epoch = await home.open()
@@ -215,7 +213,7 @@ def test_an_id_that_is_loaded_anew_meanwhile_is_aborted_then() -> None:
 def test_what_a_coordinator_cannot_write_now_is_aborted_once_it_can(refused: bool) -> None:
     async def main() -> None:
         home, appends = Home(), Appends()
-        after = AfterLoss(home.coordinator, appends, home.now_ms)
+        after = AfterLoss(home.coordinator, appends)
         async with home.running():
             home.nursery.start_soon(after.run)
             pid, epoch = await home.open()
@@ -257,7 +255,7 @@ def test_what_its_producer_goes_on_with_meanwhile_is_known() -> None:
         async with home.running():
             answer = await home.init()
             lost = partition((8, 0, 40), (answer.producer_id, answer.producer_epoch, 41))
-            found = await AfterLoss(home.coordinator, append, home.now_ms).end([lost], home.now_ms())
+            found = await AfterLoss(home.coordinator, append).end([lost], home.now_ms())
             assert found == {LOST: [Open(8, 40)]}
             assert [marker.producer_id for _, marker in written] == [8]
             # Both would be committed together, and what became of the first is not known.
@@ -272,7 +270,7 @@ def test_what_its_producer_goes_on_with_meanwhile_is_known() -> None:
 def test_a_marker_that_is_lost_before_its_transaction_is_complete_is_written_again() -> None:
     async def main() -> None:
         home, appends = Home(), Appends(ErrorCode.NOT_ENOUGH_REPLICAS)
-        after = AfterLoss(home.coordinator, appends, home.now_ms)
+        after = AfterLoss(home.coordinator, appends)
         async with home.running():
             home.nursery.start_soon(after.run)
             home.target.plan["orders", 1] = [ErrorCode.NOT_ENOUGH_REPLICAS] * 100
@@ -297,9 +295,7 @@ def test_where_coordinators_have_lost_something_what_they_do_not_know_is_aborted
         async with home.running():
             pid, epoch = await home.open()
             whole = partition((pid, epoch, 40), (8, 0, 41))
-            found = await AfterLoss(home.coordinator, appends, home.now_ms).end(
-                [partition(name=("b", 1))], 9, [whole]
-            )
+            found = await AfterLoss(home.coordinator, appends).end([partition(name=("b", 1))], 9, [whole])
             assert found == {LOST: [Open(8, 41)]}
             assert appends.written == [(LOST, Marker(8, 0, 0, False))]
             assert home.state() == "Ongoing"
@@ -307,148 +303,23 @@ def test_where_coordinators_have_lost_something_what_they_do_not_know_is_aborted
     run(main)
 
 
-# --- coordinators that have lost the end of what they know -------------------------------------------------
-
-
-def of_ids(name: str = "t") -> Any:
-    """The partition that keeps this id, of which something was given up."""
-    return partition(name=(TRANSACTION_TOPIC, partition_for(name, 50)))
-
-
-async def after_its_loss(home: Home, appends: Appends, *others: Any, name: str = "t") -> Any:
-    found = await AfterLoss(home.coordinator, appends, home.now_ms).end([of_ids(name)], home.now_ms(), others)
-    await wait_all_tasks_blocked()
-    home.journal.settle()
-    await wait_all_tasks_blocked()
-    return found
-
-
-def test_a_producer_is_fenced_whose_transaction_has_a_part_that_nobody_knows() -> None:
-    """Its coordinator would commit the other part."""
-
+def test_what_a_second_loss_finds_does_not_hide_what_the_first_one_has_lost() -> None:
     async def main() -> None:
         home, appends = Home(), Appends()
-        async with home.running():
-            pid, epoch = await home.open()
-            other = partition((pid, epoch, 7), name=("other", 0))
-            found = await after_its_loss(home, appends, partition((pid, epoch, 40)), other)
-            assert found == {("other", 0): [Open(pid, 7)]}
-            assert home.state() == "CompleteAbort"
-            assert {(place, marker.is_commit) for place, marker in home.target.written} == {
-                (("orders", 0), False),
-                (("orders", 1), False),
-            }
-            assert (await home.end(pid, epoch)).error is ErrorCode.PRODUCER_FENCED
-            assert await home.init() == Answer(ErrorCode.NONE, pid, epoch + 2)
-
-    run(main)
-
-
-def test_a_transaction_is_aborted_that_was_open_when_its_coordinator_lost_its_end() -> None:
-    """It may have been decided since, or have a part that its producer has not written to yet."""
-
-    async def main() -> None:
-        home, appends = Home(), Appends()
-        async with home.running():
-            pid, epoch = await home.open()
-            assert await after_its_loss(home, appends, partition((pid, epoch, 40))) == {}
-            assert home.state() == "CompleteAbort"
-            assert (await home.end(pid, epoch)).error is ErrorCode.PRODUCER_FENCED
-
-    run(main)
-
-
-@pytest.mark.parametrize("version", [0, 2])
-def test_nobody_is_told_that_a_transaction_is_committed_that_was_aborted(version: int) -> None:
-    """By the older protocol a producer keeps its epoch: that of the last transaction that is known. By the
-    newer one a request of the epoch before this one counts as the last one that was answered.
-    """
-
-    async def main() -> None:
-        home, appends = Home(), Appends()
-        async with home.running():
-            pid, epoch = await home.open()
-            assert (await home.end(pid, epoch, version=version)).error is ErrorCode.NONE
-            await wait_all_tasks_blocked()
-            home.journal.settle()
-            assert home.state() == "CompleteCommit"
-            assert (await home.end(pid, epoch, version=version)).error is ErrorCode.NONE  # once more
-            epoch += version // 2
-            found = await after_its_loss(home, appends, partition((pid, epoch, 40)))
-            assert found == {LOST: [Open(pid, 40)]}
-            assert (await home.end(pid, epoch, version=version)).error is ErrorCode.PRODUCER_FENCED
-            assert await home.init() == Answer(ErrorCode.NONE, pid, epoch + 2)
-
-    run(main)
-
-
-@pytest.mark.parametrize("decided", [True, False], ids=["decided", "open"])
-def test_what_the_data_have_left_behind_is_over(decided: bool) -> None:
-    """A later epoch in a partition says so; no marker of the one that is known could be written there."""
-
-    async def main() -> None:
-        home, appends = Home(), Appends()
-        async with home.running():
-            pid, epoch = await home.open()
-            home.target.go = trio.Event()
-            if decided:
-                assert (await home.end(pid, epoch)).error is ErrorCode.NONE
-            found = await after_its_loss(home, appends, partition((pid, epoch + 3, 40)))
-            assert found == {LOST: [Open(pid, 40)]}
-            assert appends.written == [(LOST, Marker(pid, epoch + 3, 0, False))]
-            home.target.go.set()
-            await wait_all_tasks_blocked()
-            home.journal.settle()
-            assert (home.state(), home.target.written) == ("Empty", [])
-            for late in (epoch, epoch + 3):
-                assert (await home.end(pid, late)).error is ErrorCode.PRODUCER_FENCED
-            assert await home.init() == Answer(ErrorCode.NONE, pid, epoch + 5)
-
-    run(main)
-
-
-def test_who_has_lost_nothing_goes_on() -> None:
-    """An id of another partition, and one of which nothing is open that it does not know."""
-
-    async def main() -> None:
-        home, appends = Home(), Appends()
-        async with home.running():
-            pid, epoch = await home.open()
-            resting = await home.init("resting")
-            seen = partition((pid, epoch, 40))
-            seen.producers.state.ended(
-                resting.producer_id, resting.producer_epoch, EndMarker(True, 0), 50, 9, START_MS
-            )
-            assert await after_its_loss(home, appends, seen, name="resting") == {}
-            assert (home.state(), appends.written) == ("Ongoing", [])
-            again = await home.init("resting", producer_id=resting.producer_id, producer_epoch=0)
-            assert again == Answer(ErrorCode.NONE, resting.producer_id, 1)
-
-    run(main)
-
-
-@pytest.mark.parametrize("known", ["open", "decided", "at rest"])
-def test_a_part_is_not_aborted_before_the_producer_of_the_whole_is_fenced(known: str) -> None:
-    async def main() -> None:
-        home, appends = Home(), Appends()
-        after = AfterLoss(home.coordinator, appends, home.now_ms)
+        after = AfterLoss(home.coordinator, appends)
         async with home.running():
             home.nursery.start_soon(after.run)
-            if known == "at rest":
-                _, pid, epoch = await home.init()
-            else:
-                pid, epoch = await home.open()
-            if known == "decided":
-                home.target.go = trio.Event()
-                assert (await home.end(pid, epoch)).error is ErrorCode.NONE
-            lost = partition((pid, epoch + 1, 7), name=("other", 0))
+            pid, epoch = await home.open()
+            lost = partition((pid, epoch, 40))
             home.journal.refuses = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            assert await after.end([of_ids()], home.now_ms(), [lost]) == {}
-            assert appends.written == []
-            home.journal.refuses = None
+            assert await after.end([lost], home.now_ms()) == {}
+            lost.available = False
+            assert await after.end([partition(name=("b", 1))], home.now_ms(), [lost]) == {}
+            home.journal.refuses, lost.available = None, True
             await trio.sleep(AGAIN_SECONDS * 2)
-            assert appends.written[0] == (("other", 0), Marker(pid, epoch + 1, 0, False))
-            assert (await home.end(pid, epoch + 1)).error is ErrorCode.PRODUCER_FENCED
+            home.journal.settle()
+            await wait_all_tasks_blocked()
+            assert home.state() == "CompleteAbort"
 
     run(main)
 
@@ -458,7 +329,7 @@ def test_what_serves_later_is_looked_at_then(loaded: bool) -> None:
     async def main() -> None:
         home, appends = Home(), Appends()
         home.journal.may_load = trio.Event()
-        after = AfterLoss(home.coordinator, appends, home.now_ms)
+        after = AfterLoss(home.coordinator, appends)
         later, deleted, moved = (partition((7, 3, 40), name=(name, 0)) for name in "abc")
         later.available = deleted.available = moved.available = not loaded
         if loaded:

@@ -6,75 +6,84 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.transactions.lost_end import InData, after_lost_end
+from gateway.transactions.ending import EndTxn, complete, end
+from gateway.transactions.initialising import InitProducerId, initialise
+from gateway.transactions.lost_end import after_lost_end, fenced_for_good, needs_producer_id
 from gateway.transactions.metadata import LAST_EPOCH, TransactionMetadata, TransactionState
-from gateway.transactions.outcomes import BUSY, DONE, Needs, Outcome, Write
-from tests.unit.gateway.transactions.samples import BEGAN, EPOCH, EXHAUSTED, NEXT_PID, NOW, PARTITIONS, known
+from gateway.transactions.outcomes import FENCED, Needs
+from tests.unit.gateway.transactions.samples import EPOCH, NEXT_PID, NOW, PARTITIONS, PID, known
+from wireproto.kafka.errors import ErrorCode
 
 STATES = TransactionState
-ACCEPTED_MS = BEGAN
+AT_REST = (STATES.EMPTY, STATES.COMPLETE_COMMIT, STATES.COMPLETE_ABORT)
+ABORTED = (STATES.ONGOING, STATES.PREPARE_ABORT)
 
 
-def decided(metadata: TransactionMetadata, in_data: InData, new_producer_id: int | None = None) -> Outcome:
-    return after_lost_end(metadata, in_data, ACCEPTED_MS, NOW, 2, new_producer_id)
+def decided(metadata: TransactionMetadata, *, is_over: bool = False) -> TransactionMetadata:
+    return after_lost_end(metadata, NOW, is_over=is_over, new_producer_id=NEXT_PID)
 
 
-@pytest.mark.parametrize("state", sorted(STATES))
-@pytest.mark.parametrize("elsewhere", [True, False])
-@pytest.mark.parametrize(("highest", "next_epoch"), [(6, 7), (LAST_EPOCH, LAST_EPOCH)])
-def test_behind_the_data(state: TransactionState, elsewhere: bool, highest: int, next_epoch: int) -> None:
-    metadata = known(state, last_producer_epoch=EPOCH - 1, next_producer_id=NEXT_PID)
-    rests = replace(
+@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize("state", AT_REST)
+def test_at_rest(state: TransactionState, version: int) -> None:
+    metadata = known(state, last_producer_epoch=EPOCH - 1, client_version=version)
+    rests = decided(metadata)
+    assert rests == replace(
         metadata,
         state=STATES.EMPTY,
-        producer_epoch=next_epoch,
+        producer_epoch=LAST_EPOCH,
         last_producer_epoch=-1,
-        next_producer_id=-1,
-        partitions=frozenset(),
         last_update_ms=NOW,
     )
-    assert decided(metadata, InData(highest, elsewhere)) == Write(rests, DONE)
+    nobody_goes_on(rests, version)
+    assert initialise(rests, InitProducerId(1000), NOW, version, None) is Needs.PRODUCER_ID
 
 
-@pytest.mark.parametrize("highest", [-1, 4, 5])
-def test_not_behind_the_data(highest: int) -> None:
-    here, elsewhere = InData(highest), InData(highest, is_open_elsewhere=True)
-    for state in (STATES.EMPTY, STATES.COMPLETE_COMMIT, STATES.COMPLETE_ABORT):
-        assert decided(known(state), here) == DONE
-        fenced = decided(known(state), elsewhere)
-        assert isinstance(fenced, Write)
-        assert fenced.metadata is not None
-        assert (fenced.metadata.state, fenced.metadata.producer_epoch) == (STATES.EMPTY, 6)
-    for state in (STATES.PREPARE_COMMIT, STATES.PREPARE_ABORT):
-        assert decided(known(state), here) == DONE
-        assert decided(known(state), elsewhere) == BUSY
+@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize("state", ABORTED)
+def test_what_is_open_is_aborted(state: TransactionState, version: int) -> None:
+    aborted = decided(known(state, client_version=version))
+    assert (aborted.state, aborted.producer_epoch) == (STATES.PREPARE_ABORT, LAST_EPOCH)
+    assert (aborted.partitions, aborted.last_update_ms) == (PARTITIONS, NOW)
+    nobody_goes_on(complete(aborted, NOW), version)
 
 
-@pytest.mark.parametrize(
-    ("start_ms", "elsewhere", "aborted"),
-    [(BEGAN, False, True), (BEGAN, True, True), (BEGAN + 1, False, False), (BEGAN + 1, True, True)],
-)
-def test_an_open_one(start_ms: int, elsewhere: bool, aborted: bool) -> None:
-    outcome = decided(known(STATES.ONGOING, start_ms=start_ms), InData(5, elsewhere))
-    if not aborted:
-        assert outcome == DONE
-        return
-    assert isinstance(outcome, Write)
-    assert outcome.metadata is not None
-    assert (outcome.metadata.state, outcome.metadata.producer_epoch) == (STATES.PREPARE_ABORT, 6)
-    assert outcome.metadata.partitions == PARTITIONS
+@pytest.mark.parametrize("version", [0, 2])
+def test_what_is_decided_is_carried_out(version: int) -> None:
+    metadata = known(STATES.PREPARE_COMMIT, client_version=version)
+    assert needs_producer_id(metadata)
+    committed = decided(metadata)
+    assert committed == replace(metadata, next_producer_id=NEXT_PID, last_update_ms=NOW)
+    assert (committed.is_after_loss, needs_producer_id(committed)) == (True, False)
+    assert decided(committed) is committed
+    ended = complete(committed, NOW)
+    assert (ended.producer_id, ended.state) == (NEXT_PID, STATES.COMPLETE_COMMIT)
+    nobody_goes_on(ended, version)
 
 
-def test_an_open_one_of_the_last_epoch_needs_a_producer_id() -> None:
-    metadata = known(STATES.ONGOING, EXHAUSTED)
-    assert decided(metadata, InData()) is Needs.PRODUCER_ID
-    outcome = decided(metadata, InData(), 9)
-    assert isinstance(outcome, Write)
-    assert outcome.metadata is not None
-    assert (outcome.metadata.producer_epoch, outcome.metadata.next_producer_id) == (LAST_EPOCH, 9)
+@pytest.mark.parametrize("state", [STATES.PREPARE_COMMIT, *ABORTED])
+def test_what_is_over_is_at_rest(state: TransactionState) -> None:
+    rests = decided(known(state), is_over=True)
+    assert (rests.state, rests.producer_epoch, rests.partitions) == (STATES.EMPTY, LAST_EPOCH, frozenset())
 
 
-def test_what_partitions_have_together() -> None:
-    assert InData(3, True).with_other(InData(5)) == InData(5, True)
-    assert InData(5).with_other(InData(3)) == InData(5)
-    assert InData().with_other(InData(0, True)) == InData(0, True)
+@pytest.mark.parametrize("state", [*AT_REST, *ABORTED])
+def test_nothing_is_written_twice(state: TransactionState) -> None:
+    fenced = decided(known(state))
+    assert fenced_for_good(fenced, NOW + 1) is fenced
+
+
+def test_who_was_told_of_the_next_producer_id_does_not_go_on_either() -> None:
+    metadata = known(STATES.PREPARE_COMMIT, LAST_EPOCH, next_producer_id=NEXT_PID + 5, client_version=2)
+    assert not metadata.is_after_loss
+    assert complete(decided(metadata), NOW).producer_id == NEXT_PID
+
+
+def nobody_goes_on(rests: TransactionMetadata, version: int) -> None:
+    """Of the producers that may have been there, of this epoch or of later ones that were lost."""
+    for epoch in (EPOCH - 1, EPOCH, EPOCH + 1, EPOCH + 7):
+        for is_commit in (True, False):
+            said = end(rests, EndTxn(PID, epoch, is_commit, version), NOW, None)
+            assert getattr(said, "error", ErrorCode.NONE) is not ErrorCode.NONE
+        named = InitProducerId(1000, producer_id=PID, producer_epoch=epoch)
+        assert initialise(rests, named, NOW, version, NEXT_PID + 1) == FENCED

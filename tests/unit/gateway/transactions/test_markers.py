@@ -144,6 +144,26 @@ def test_who_was_superseded_gives_up_and_says_so(error: ErrorCode, caplog: pytes
     assert f"transactional id t: {FIRST[0]}-{FIRST[1]} refuses the marker of producer 70" in caplog.text
 
 
+def test_after_a_loss_a_partition_with_a_later_epoch_needs_none() -> None:
+    async def main() -> None:
+        target = FakeTarget()
+        target.plan[FIRST] = [ErrorCode.INVALID_PRODUCER_EPOCH]
+        target.plan[SECOND] = [ErrorCode.TRANSACTION_COORDINATOR_FENCED]
+        finished: list[None] = []
+        one = Ending("t", MARKER, (FIRST, SECOND), lambda: finished.append(None), may_be_old=True)
+        async with running(target) as markers:
+            markers.begin(one)
+            await wait_all_tasks_blocked()
+            assert (one.left, finished) == ({SECOND}, [])  # another coordinator is another matter
+            markers.begin(
+                again := Ending("u", MARKER, (FIRST,), lambda: finished.append(None), may_be_old=True)
+            )
+            await wait_all_tasks_blocked()
+            assert (again.left, len(finished)) == (set(), 1)
+
+    run(main)
+
+
 def test_a_partition_whose_topic_is_gone_needs_none() -> None:
     async def main() -> None:
         target = FakeTarget()

@@ -1,0 +1,94 @@
+"""Fences all producers of a coordinator that has lost the end of what it knew, before its ids are served.
+
+Rules: `gateway.transactions.lost_end`. It is done when the ids are loaded, from what the log has of them, and
+is durable before anybody is answered from it. If it cannot be written the partition is loaded again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from gateway.common.costs import COUNTED
+from gateway.common.work import Work
+from gateway.journal.group_commit import NoEffect
+from gateway.transactions.internal_topic import TRANSACTION_TOPIC
+from gateway.transactions.lost_end import after_lost_end, needs_producer_id
+from gateway.transactions.metadata import BUMPS_EPOCH_FROM, NO_PRODUCER_ID, TransactionMetadata
+
+if TYPE_CHECKING:
+    from gateway.cluster.cluster import Cluster
+    from gateway.journal.group_commit import Pending
+    from gateway.transactions.journal import TransactionJournal
+    from gateway.transactions.metadata import TopicPartition
+    from gateway.transactions.replay import LoadedTransaction
+
+AT_ONCE: Final = 100
+"""Ids that are written together, and waited for: few enough for one batch."""
+
+logger = logging.getLogger(__name__)
+
+
+class Fencing:
+    """`journal` is that of the ids."""
+
+    def __init__(self, cluster: Cluster, journal: TransactionJournal) -> None:
+        self._cluster = cluster
+        self._journal = journal
+
+    async def fence(self, index: int, found: Mapping[str, LoadedTransaction]) -> None:
+        """Write what becomes of the ids that were found in partition `index`. Raises KafkaError if some could
+        not be written: to be done again, with what is found then.
+        """
+        fenced, changes = 0, list[tuple[str, TransactionMetadata]]()
+        places = await self._open_places(found)
+        for name, (known, _) in found.items():
+            changed = await self._changed(known, places)
+            if changed is not known:
+                changes.append((name, changed))
+            if len(changes) == AT_ONCE:
+                fenced += await self._write(index, changes)
+        fenced += await self._write(index, changes)
+        logger.warning(
+            "%s-%d has lost its end: the producers of %d transactional ids are fenced",
+            TRANSACTION_TOPIC, index, fenced,
+        )  # fmt: skip
+
+    async def _changed(
+        self, known: TransactionMetadata, places: Mapping[int, set[TopicPartition]]
+    ) -> TransactionMetadata:
+        new_producer_id = NO_PRODUCER_ID
+        is_over = bool(places.get(known.producer_id, set()) - known.partitions)
+        if not is_over and needs_producer_id(known):
+            new_producer_id = await self._cluster.allocate_producer_id()
+        now_ms = self._cluster.context.now_ms()
+        return after_lost_end(known, now_ms, is_over=is_over, new_producer_id=new_producer_id)
+
+    async def _open_places(self, found: Mapping[str, LoadedTransaction]) -> dict[int, set[TopicPartition]]:
+        """Where transactions are open of the producers that keep their epochs and are about to commit."""
+        places: dict[int, set[TopicPartition]] = {
+            known.producer_id: set()
+            for known, _ in found.values()
+            if needs_producer_id(known) and known.client_version < BUMPS_EPOCH_FROM
+        }
+        work = Work()
+        for topic in self._cluster.topics.all() if places else ():
+            for partition in topic.partitions:
+                await work.before(COUNTED)
+                for producer_id in (
+                    partition.producers.state.open_transactions() if partition.available else ()
+                ):
+                    if producer_id in places:
+                        places[producer_id].add((topic.name, partition.index))
+        return places
+
+    async def _write(self, index: int, changes: list[tuple[str, TransactionMetadata]]) -> int:
+        """Write these, and return how many they were, once they are durable; `changes` is empty then."""
+        pending: list[Pending] = [
+            self._journal.enter(index, name, metadata, NoEffect()) for name, metadata in changes
+        ]
+        changes.clear()
+        for one in pending:
+            await self._journal.durable(one)
+        return len(pending)
