@@ -7,6 +7,7 @@ MACHINE = f"{UNIT}test_machine.py::"
 ENDING = f"{UNIT}test_ending.py::"
 COORDINATOR = f"{UNIT}test_coordinator.py::"
 MARKERS = f"{UNIT}test_markers.py::"
+AFTER_LOSS = f"{UNIT}test_after_loss.py::"
 FENCING = f"{UNIT}test_fencing.py::"
 LOST_END = f"{UNIT}test_lost_end.py::"
 JOURNAL = f"{UNIT}test_journal.py::"
@@ -42,10 +43,7 @@ MUTANTS = (
         "gateway/transactions/after_loss.py",
         "        if left is not None and left is not lost:\n",
         "        if left is not None and left is lost:\n",
-        (
-            f"{UNIT}test_after_loss.py::"
-            "test_what_a_second_loss_finds_does_not_hide_what_the_first_one_has_lost",
-        ),
+        (f"{AFTER_LOSS}test_what_a_second_loss_finds_does_not_hide_what_the_first_one_has_lost",),
     ),
     Mutant(
         "fenced-by-an-append-that-failed",
