@@ -131,6 +131,7 @@ class PartitionedCoordinator(ABC, Generic[_Found]):
         if self._loading.is_elsewhere(index):
             raise KafkaError(ErrorCode.NOT_COORDINATOR, f"another gateway serves the {self._what}")
         if not self._loading.is_loaded(index):
+            self._loading.asked(index)
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def has_loaded(self, index: int) -> bool:

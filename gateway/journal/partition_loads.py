@@ -1,13 +1,16 @@
 """Which partitions of an internal topic are loaded: nobody is answered from one before it is.
 
 Each is read from its log once, several at a time, again and again until that succeeds: a partition whose
-stores are away is loaded when they are back.
+stores are away is loaded when they are back. Those that somebody asks for come first: a start with very many
+keys takes seconds, and most of them have nobody yet.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from itertools import count
 from typing import Final, Generic, TypeVar
 
@@ -33,6 +36,51 @@ moment."""
 logger = logging.getLogger(__name__)
 
 
+class _Turns:
+    """Who reads now: `at_once` of them, and then who comes first, of those that were asked for if there are
+    any.
+    """
+
+    def __init__(self, at_once: int) -> None:
+        self._free = at_once
+        self._waiting: OrderedDict[trio.Event, int] = OrderedDict()
+        self.asked: set[int] = set()
+        """Partitions that somebody waits for, as far as they have had no turn since."""
+
+    @asynccontextmanager
+    async def one(self, partition: int) -> AsyncIterator[None]:
+        """Have a turn for the length of the block."""
+        await self._take(partition)
+        self.asked.discard(partition)
+        try:
+            yield
+        finally:
+            self._give()
+
+    async def _take(self, partition: int) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        turn = trio.Event()
+        self._waiting[turn] = partition
+        try:
+            await turn.wait()
+        except trio.Cancelled:
+            if self._waiting.pop(turn, None) is None:
+                self._give()  # it was its turn already
+            raise
+
+    def _give(self) -> None:
+        if not self._waiting:
+            self._free += 1
+            return
+        first = next(iter(self._waiting))
+        asked = (turn for turn, partition in self._waiting.items() if partition in self.asked)
+        turn = next(asked, first)
+        del self._waiting[turn]
+        turn.set()
+
+
 class PartitionLoads(Generic[_Found]):
     """The partitions of one topic, all of them other gateways' at first. `load` reads one, `loaded` takes
     over what it found, unless what it is given says that it is old by then.
@@ -54,7 +102,7 @@ class PartitionLoads(Generic[_Found]):
         self._begun = [0] * partitions
         """How often each was begun to be loaded: what an earlier load finds is old."""
         self._left = 0
-        self._limit = trio.CapacityLimiter(CONCURRENT_LOADS)
+        self._turns = _Turns(CONCURRENT_LOADS)
         self._closed = False
 
     def is_loaded(self, partition: int) -> bool:
@@ -108,8 +156,13 @@ class PartitionLoads(Generic[_Found]):
         """The topic is gone: nothing is taken over any more."""
         self._closed = True
 
+    def asked(self, partition: int) -> None:
+        """Somebody waits for what is in it: it is the next one to be read."""
+        self._turns.asked.add(partition)
+
     async def wait(self, partition: int) -> None:
-        """Return when the partition is loaded."""
+        """Return when the partition is loaded; it is read before those that nobody has asked for."""
+        self.asked(partition)
         await self._done[partition].wait()
 
     async def run(self, partition: int) -> None:
@@ -122,7 +175,7 @@ class PartitionLoads(Generic[_Found]):
 
         for attempt in count(1):
             try:
-                async with self._limit:
+                async with self._turns.one(partition):
                     found = await self._load(partition)
             except KafkaError as error:
                 if is_old():

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.groups.replay import LoadedGroup
-from gateway.journal.partition_loads import SAID_AFTER, PartitionLoads
+from gateway.journal.partition_loads import CONCURRENT_LOADS, SAID_AFTER, PartitionLoads
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 
@@ -38,3 +38,81 @@ def test_one_that_cannot_be_read_is_named_once_when_that_goes_on(
     assert loaded == [0]
     assert loads.is_loaded(0)
     assert caplog.text.count("the groups of partition 0 cannot be read yet") == said
+
+
+def test_who_is_asked_for_is_loaded_first() -> None:
+    begun: list[int] = []
+    go = [trio.Event() for _ in range(20)]
+
+    async def load(partition: int) -> dict[str, LoadedGroup]:
+        begun.append(partition)
+        await go[partition].wait()
+        return {}
+
+    async def take(_partition: int, _groups: dict[str, LoadedGroup], _is_old: Callable[[], bool]) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def main() -> None:
+        loads = PartitionLoads(20, "groups", load, take)
+        async with trio.open_nursery() as nursery:
+            for partition in range(20):
+                loads.came(partition)
+                nursery.start_soon(loads.run, partition)
+            await wait_all_tasks_blocked()
+            at_once = list(begun)
+            assert len(at_once) == CONCURRENT_LOADS
+            left = [partition for partition in range(20) if partition not in at_once]
+            wanted = {left[-1], left[3]}
+            for partition in (*wanted, at_once[0]):
+                loads.asked(partition)
+            for partition in at_once[:2]:
+                go[partition].set()
+                await wait_all_tasks_blocked()
+            assert set(begun[CONCURRENT_LOADS:]) == wanted
+            for one in go:
+                one.set()
+            await wait_all_tasks_blocked()
+            assert sorted(begun) == list(range(20))
+            assert loads.all_loaded
+
+    trio.run(main)
+
+
+def test_one_that_is_cancelled_while_it_waits_gives_its_turn_away() -> None:
+    go = trio.Event()
+    begun: list[int] = []
+
+    async def load(partition: int) -> dict[str, LoadedGroup]:
+        begun.append(partition)
+        await go.wait()
+        return {}
+
+    async def take(_partition: int, _groups: dict[str, LoadedGroup], _is_old: Callable[[], bool]) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def main() -> None:
+        loads = PartitionLoads(20, "groups", load, take)
+        async with trio.open_nursery() as nursery:
+            for partition in range(CONCURRENT_LOADS):
+                loads.came(partition)
+                nursery.start_soon(loads.run, partition)
+            await wait_all_tasks_blocked()
+            scopes = []
+            for partition in (17, 18, 19):
+                scopes.append(trio.CancelScope())
+                loads.came(partition)
+
+                async def run(scope: trio.CancelScope, partition: int) -> None:
+                    with scope:
+                        await loads.run(partition)
+
+                nursery.start_soon(run, scopes[-1], partition)
+            await wait_all_tasks_blocked()
+            go.set()
+            scopes[0].cancel()
+            scopes[1].cancel()
+            await wait_all_tasks_blocked()
+            assert loads.is_loaded(19)
+            assert loads.left == 2
+
+    trio.run(main)
