@@ -157,7 +157,10 @@ final class Transactions {
         Client.send(producer, records);
     }
 
-    /** Exactly these, in order in each partition, up to the end that readers of this level have. */
+    /**
+     * Exactly these, in order in each partition, up to the end that readers of this level have; that may be a
+     * moment after the commit is answered: its markers follow.
+     */
     private static void checkRead(Client client, String topic, String isolation, List<String> wanted) {
         try (var consumer = client.consumer("isolation.level", isolation)) {
             for (int partition = 0; partition < 2; partition++) {
@@ -165,18 +168,18 @@ final class Transactions {
                 var one = new TopicPartition(topic, partition);
                 consumer.assign(List.of(one));
                 consumer.seekToBeginning(List.of(one));
-                long end = consumer.endOffsets(List.of(one)).get(one);
+                List<String> due = wanted.stream().filter(value -> partition(value) == here).toList();
                 List<String> found = new ArrayList<>();
                 long deadline = System.nanoTime() + Client.PATIENCE.toNanos();
                 // Markers, and what was aborted, have offsets as well.
-                while (consumer.position(one) < end) {
+                while (consumer.position(one) < consumer.endOffsets(List.of(one)).get(one)
+                        || found.size() < due.size()) {
                     if (System.nanoTime() > deadline) {
-                        throw new AssertionError(one + " stays at " + consumer.position(one) + " of " + end);
+                        throw new AssertionError(one + " stays at " + consumer.position(one) + " with " + found);
                     }
                     consumer.poll(POLL).forEach(record -> found.add(text(record)));
                 }
-                Client.equal(found, wanted.stream().filter(value -> partition(value) == here).toList(),
-                    isolation + " of " + one);
+                Client.equal(found, due, isolation + " of " + one);
             }
         }
     }
