@@ -13,6 +13,8 @@ CLIENTS = 16
 AT_ONCE = 50
 """Ids of one client, whose requests are sent one behind the other."""
 SERVED_SECONDS = 300.0
+RETRY_SECONDS = 0.1
+"""Before ids that are not served yet are asked for again: `retry.backoff.ms` of clients."""
 AGAIN = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -30,7 +32,10 @@ def begin(bootstrap: str, numbers: Sequence[int]) -> float:
         if time.monotonic() - began > SERVED_SECONDS:
             raise Refused(f"{len(left)} transactional ids are not served")
         at_once, left = left[: CLIENTS * AT_ONCE], left[CLIENTS * AT_ONCE :]
-        left += _asked(connections, at_once)
+        again = _asked(connections, at_once)
+        if again and not left:
+            time.sleep(RETRY_SECONDS)
+        left += again
     for connection in connections:
         connection.close()
     return time.monotonic() - began
