@@ -37,12 +37,14 @@ logger = logging.getLogger(__name__)
 
 
 class _Turns:
-    """Who reads now: `at_once` of them, and then who comes first, of those that were asked for if there are
-    any.
+    """Who reads now: `at_once` of them, and then who comes first, every second time of those that were asked
+    for. (Some of these may fail, again and again.)
     """
 
     def __init__(self, at_once: int) -> None:
         self._free = at_once
+        self._is_for_asked = False
+        """Whether the next turn is for those that were asked for."""
         self._waiting: OrderedDict[trio.Event, int] = OrderedDict()
         self.asked: set[int] = set()
         """Partitions that somebody waits for, as far as they have had no turn since."""
@@ -74,9 +76,11 @@ class _Turns:
         if not self._waiting:
             self._free += 1
             return
-        first = next(iter(self._waiting))
-        asked = (turn for turn, partition in self._waiting.items() if partition in self.asked)
-        turn = next(asked, first)
+        turn = next(iter(self._waiting))
+        self._is_for_asked = not self._is_for_asked
+        if self._is_for_asked:
+            asked = (turn for turn, partition in self._waiting.items() if partition in self.asked)
+            turn = next(asked, turn)
         del self._waiting[turn]
         turn.set()
 
@@ -157,8 +161,9 @@ class PartitionLoads(Generic[_Found]):
         self._closed = True
 
     def asked(self, partition: int) -> None:
-        """Somebody waits for what is in it: it is the next one to be read."""
-        self._turns.asked.add(partition)
+        """Somebody waits for what is in it: it is one of the next ones to be read."""
+        if not self._done[partition].is_set():
+            self._turns.asked.add(partition)
 
     async def wait(self, partition: int) -> None:
         """Return when the partition is loaded; it is read before those that nobody has asked for."""

@@ -11,7 +11,7 @@ What ids may hold is bounded (`gateway.transactions.room`).
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -28,7 +28,7 @@ from gateway.common.waiting import Waiter
 from gateway.common.work import Work
 from gateway.journal.coordinator import PartitionedCoordinator
 from gateway.journal.group_commit import WRITE_TIMEOUT_SECONDS
-from gateway.transactions.fencing import Fencing
+from gateway.transactions.fencing import RECOVERY_SECONDS, Fencing
 from gateway.transactions.forgetting import IDLE_MS, Forgetting
 from gateway.transactions.initialising import InitProducerId, refusal
 from gateway.transactions.internal_topic import TRANSACTIONS
@@ -70,6 +70,14 @@ class Entered:
         self.pending = pending
 
 
+class LostEnd:
+    """That a partition of the topic has lost its end; each time is another one."""
+
+    def __init__(self, deadline: float) -> None:
+        """Until then, on trio's clock, its fencing waits for other partitions."""
+        self.deadline = deadline
+
+
 class Loaded(NamedTuple):
     """What a partition of the topic has."""
 
@@ -91,8 +99,9 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         self.forgetting = Forgetting(self.loaded, partial(self._forget_one, expiration_ms=IDLE_MS))
         self.timed_out = 0
         """Transactions that were aborted because they were open for too long, in this life."""
-        self._lost_ends: dict[int, object] = {}
-        """Partitions whose producers are to be fenced when they are loaded; a later loss is another one."""
+        self._lost_ends: dict[int, LostEnd] = {}
+        """Partitions whose producers are to be fenced when they are loaded."""
+        self._fencing: defaultdict[int, trio.Lock] = defaultdict(trio.Lock)
         self._epochs: dict[int, int] = {}
         """The coordinator epoch of each partition that is loaded."""
         self._incomplete: dict[Transaction, None] = {}
@@ -116,20 +125,28 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         assert self._topic is not None
         epoch = self._topic.partitions[index].leader_epoch
         found = await self.journal.load(index)
+        if index in self._lost_ends:
+            async with self._fencing[index]:  # a later load of it may have begun
+                found = await self._fenced(index)
+        return Loaded(epoch, found)
+
+    async def _fenced(self, index: int) -> dict[str, LoadedTransaction]:
+        """The ids of a partition, once those are fenced if it has lost its end."""
+        found = await self.journal.load(index)
         lost_end = self._lost_ends.get(index)
         if lost_end is not None:
-            await Fencing(self._cluster, self.journal).fence(index, found)
+            await Fencing(self._cluster, self.journal).fence(index, found, lost_end.deadline)
             found = await self.journal.load(index)
             if self._lost_ends.get(index) is lost_end:
                 del self._lost_ends[index]
-        return Loaded(epoch, found)
+        return found
 
     def lost_end(self, index: int) -> None:
         """The end of this partition of the topic is about to be given up: what is known of its ids is not
         all that there was.
         """
-        self._lost_ends[index] = object()
-        self._lost(index)
+        self._lost_ends[index] = LostEnd(trio.current_time() + RECOVERY_SECONDS)
+        self._load_anew(index)
 
     async def _loaded(self, index: int, found: Loaded, is_old: Callable[[], bool]) -> None:
         topic, work = self._topic, Work()
@@ -156,6 +173,8 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
                 one.begin_to_end(metadata)
 
     def _forget(self, index: int | None = None) -> None:
+        if index is None:
+            self._lost_ends.clear()
         for one in [one for one in self.transactions.values() if index in {None, one.partition.index}]:
             del self.transactions[one.transactional_id]
             one.unload()

@@ -207,5 +207,6 @@ def complete(known: TransactionMetadata, now_ms: int) -> TransactionMetadata:
         ended,
         producer_id=known.next_producer_id,
         producer_epoch=FIRST_EPOCH,
-        previous_producer_id=known.producer_id,
+        # After a loss what its last epoch has ended is not known: nobody is told of an end once more.
+        previous_producer_id=NO_PRODUCER_ID if known.is_after_loss else known.producer_id,
     )

@@ -65,10 +65,13 @@ def test_who_is_asked_for_is_loaded_first() -> None:
             wanted = {left[-1], left[3]}
             for partition in (*wanted, at_once[0]):
                 loads.asked(partition)
-            for partition in at_once[:2]:
+            for partition in at_once[:3]:
                 go[partition].set()
                 await wait_all_tasks_blocked()
-            assert set(begun[CONCURRENT_LOADS:]) == wanted
+            # Each second turn is for the one that has waited longest.
+            first, second, third = begun[CONCURRENT_LOADS:]
+            assert {first, third} == wanted
+            assert second not in wanted
             for one in go:
                 one.set()
             await wait_all_tasks_blocked()
@@ -116,3 +119,32 @@ def test_one_that_is_cancelled_while_it_waits_gives_its_turn_away() -> None:
             assert loads.left == 2
 
     trio.run(main)
+
+
+def test_those_that_are_asked_for_and_fail_slowly_do_not_keep_others_away() -> None:
+    read: list[int] = []
+
+    async def load(partition: int) -> dict[str, LoadedGroup]:
+        if partition < 20:
+            await trio.sleep(5)
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "slow")
+        read.append(partition)
+        return {}
+
+    async def take(_partition: int, _groups: dict[str, LoadedGroup], _is_old: Callable[[], bool]) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def main() -> None:
+        loads = PartitionLoads(50, "groups", load, take)
+        async with trio.open_nursery() as nursery:
+            for partition in range(50):
+                loads.came(partition)
+                nursery.start_soon(loads.run, partition)
+            for _ in range(600):
+                for partition in range(20):
+                    loads.asked(partition)
+                await trio.sleep(0.1)
+            nursery.cancel_scope.cancel()
+        assert sorted(read) == list(range(20, 50))
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))

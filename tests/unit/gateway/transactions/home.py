@@ -16,6 +16,7 @@ from gateway.common.clients import NOBODY
 from gateway.common.marker import Marker
 from gateway.journal.group_commit import Effect
 from gateway.journal.internal_topic import partition_for
+from gateway.log.partition import PartitionState
 from gateway.transactions.adding import AddPartitions
 from gateway.transactions.coordinator import TransactionCoordinator
 from gateway.transactions.ending import EndTxn
@@ -209,7 +210,12 @@ class Home:
         topic = SimpleNamespace(name=TRANSACTION_TOPIC, id=uuid.uuid4().bytes)
         topic.partitions = [
             SimpleNamespace(
-                topic=topic, index=index, leader_epoch=LEADER_EPOCH, next_offset=0, available=False
+                topic=topic,
+                index=index,
+                leader_epoch=LEADER_EPOCH,
+                next_offset=0,
+                available=False,
+                state=PartitionState.READY,
             )
             for index in range(50)
         ]

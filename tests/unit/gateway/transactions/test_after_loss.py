@@ -324,6 +324,35 @@ def test_what_a_second_loss_finds_does_not_hide_what_the_first_one_has_lost() ->
     run(main)
 
 
+@pytest.mark.parametrize("lost", [True, False], ids=["has-lost-something", "others"])
+def test_where_a_commit_is_refused_later_what_is_open_is_aborted(lost: bool) -> None:
+    """A later transaction than the one that its coordinator still knows."""
+
+    async def main() -> None:
+        home, appends = Home(), Appends()
+        after = AfterLoss(home.coordinator, appends)
+        async with home.running():
+            home.nursery.start_soon(after.run)
+            home.target.go = trio.Event()
+            pid, epoch = await home.open()
+            assert (await home.end(pid, epoch, version=2)).error is ErrorCode.NONE
+            refusing = [ErrorCode.NOT_ENOUGH_REPLICAS] * 3 + [ErrorCode.INVALID_PRODUCER_EPOCH]
+            home.target.plan[LOST] = refusing
+            later = partition((pid, epoch + 1, 40))
+            home.coordinator.lost_end(home.partition("t").index)
+            await wait_all_tasks_blocked()
+            await after.end([later] if lost else [], home.now_ms(), [] if lost else [later])
+            home.target.go.set()
+            await trio.sleep(20)
+            home.journal.settle()
+            await trio.sleep(AGAIN_SECONDS * 2)
+            assert home.state() == "CompleteCommit"
+            assert appends.written[0] == (LOST, Marker(pid, epoch + 1, 0, False))
+            assert {place for place, _ in home.target.written} == {("orders", 1)}
+
+    run(main)
+
+
 @pytest.mark.parametrize("loaded", [True, False], ids=["partition", "ids"])
 def test_what_serves_later_is_looked_at_then(loaded: bool) -> None:
     async def main() -> None:

@@ -9,7 +9,9 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from gateway.common.work import Work
 from gateway.journal.internal_topic import partition_for
+from gateway.log.partition import PartitionState
 from gateway.transactions import fencing
 from gateway.transactions.metadata import LAST_EPOCH
 from gateway.transactions.outcomes import Answer
@@ -19,6 +21,7 @@ from tests.unit.gateway.transactions.test_coordinator import refused
 from wireproto.kafka.errors import ErrorCode
 
 NONE, BUSY = ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS
+LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 async def lose(home: Home, name: str = "t") -> None:
@@ -80,7 +83,7 @@ def test_nobody_is_served_before_that_is_durable(caplog: pytest.LogCaptureFixtur
             await lose(home)
             await trio.sleep(5)
             for ask in (lambda: home.end(pid, epoch), home.init):
-                assert await refused(ask) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                assert await refused(ask) is LOADING
             assert not home.coordinator.has_everything
             home.journal.refuses = None
             await trio.sleep(2)
@@ -155,6 +158,96 @@ def test_by_the_older_protocol_a_later_transaction_says_that_a_commit_is_over(
             home.journal.settle()
             assert home.state() == ("Empty" if over else "CompleteCommit")
             assert (home.target.written == []) == over
+
+    run(main)
+
+
+@pytest.mark.parametrize("recovers", [True, False])
+def test_a_partition_that_is_recovered_meanwhile_may_say_that_a_commit_is_over(recovers: bool) -> None:
+    """It is waited for, but not for ever."""
+
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            home.target.go = trio.Event()
+            pid, epoch = await home.open()
+            assert (await home.end(pid, epoch)).error is NONE
+            late = partition((pid, epoch, 50), name=("c", 0))
+            late.state, late.available = PartitionState.RECOVERING, False
+            late.reason = "it waits for stores"
+            has(home, partition((pid, epoch, 40)), late)
+            await lose(home)
+            home.target.go.set()
+            await trio.sleep(fencing.RECOVERY_SECONDS - 2)
+            assert (await refused(home.init), home.target.written) == (LOADING, [])
+            if recovers:
+                late.state, late.available = PartitionState.READY, True
+            await trio.sleep(4)
+            home.journal.settle()
+            await wait_all_tasks_blocked()
+            assert home.state() == ("Empty" if recovers else "CompleteCommit")
+
+    run(main)
+
+
+def test_an_older_transaction_that_hangs_somewhere_says_nothing() -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            home.target.go = trio.Event()
+            await home.init()
+            pid, epoch = await home.open()
+            assert (await home.end(pid, epoch)).error is NONE
+            has(home, partition((pid, epoch, 40)), partition((pid, epoch - 1, 5), name=("c", 0)))
+            await lose(home)
+            home.target.go.set()
+            await wait_all_tasks_blocked()
+            home.journal.settle()
+            assert home.state() == "CompleteCommit"
+
+    run(main)
+
+
+def test_a_loss_while_ids_are_taken_over_begins_another_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            await home.open()
+            index, may_go = home.partition("t").index, trio.Event()
+            before = Work.before
+
+            async def slow(self: Work, cost: int) -> None:
+                await may_go.wait()
+                await before(self, cost)
+
+            monkeypatch.setattr(Work, "before", slow)
+            home.coordinator.lost_end(index)  # reads, and waits there
+            await wait_all_tasks_blocked()
+            home.coordinator.lost_end(index)
+            may_go.set()
+            await trio.sleep(1)
+            home.journal.settle()
+            await wait_all_tasks_blocked()
+            assert home.state() == "CompleteAbort"
+            assert home.coordinator.has_everything
+            assert await home.init() == Answer(NONE, 1002, 0)
+
+    run(main)
+
+
+def test_a_topic_that_is_made_anew_has_lost_nothing() -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            home.journal.load_fails.add(home.partition("t").index)
+            await lose(home)
+            home.journal.load_fails.clear()
+            home.make_topic()
+            assert not home.coordinator.has_everything  # it is looked at
+            await wait_all_tasks_blocked()
+            await home.open()
+            await home.reload("t")
+            assert home.state() == "Ongoing"
 
     run(main)
 

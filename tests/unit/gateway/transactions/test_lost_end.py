@@ -10,8 +10,8 @@ from gateway.transactions.ending import EndTxn, complete, end
 from gateway.transactions.initialising import InitProducerId, initialise
 from gateway.transactions.lost_end import after_lost_end, fenced_for_good, needs_producer_id
 from gateway.transactions.metadata import LAST_EPOCH, TransactionMetadata, TransactionState
-from gateway.transactions.outcomes import FENCED, Needs
-from tests.unit.gateway.transactions.samples import EPOCH, NEXT_PID, NOW, PARTITIONS, PID, known
+from gateway.transactions.outcomes import FENCED, OTHER_PRODUCER, Needs
+from tests.unit.gateway.transactions.samples import EPOCH, EXHAUSTED, NEXT_PID, NOW, PARTITIONS, PID, known
 from wireproto.kafka.errors import ErrorCode
 
 STATES = TransactionState
@@ -77,6 +77,11 @@ def test_who_was_told_of_the_next_producer_id_does_not_go_on_either() -> None:
     metadata = known(STATES.PREPARE_COMMIT, LAST_EPOCH, next_producer_id=NEXT_PID + 5, client_version=2)
     assert not metadata.is_after_loss
     assert complete(decided(metadata), NOW).producer_id == NEXT_PID
+
+
+def test_nobody_is_told_once_more_of_the_end_of_a_last_epoch() -> None:
+    ended = complete(decided(known(STATES.PREPARE_COMMIT, EXHAUSTED, client_version=2)), NOW)
+    assert end(ended, EndTxn(PID, EXHAUSTED, True, 2), NOW, None) == OTHER_PRODUCER
 
 
 def nobody_goes_on(rests: TransactionMetadata, version: int) -> None:
