@@ -211,6 +211,6 @@ class PartitionedCoordinator(ABC, Generic[_Found]):
         """As `_lost`, also if it is being loaded: what that finds is old."""
         if self._loading is None or self._tasks is None or self._loading.is_elsewhere(index):
             return
-        self._loading.lost(index)
+        self._loading.anew(index)
         self._forget(index)
         self._tasks.start_soon(self._loading.run, index)

@@ -144,7 +144,14 @@ class PartitionLoads(Generic[_Found]):
             self._elsewhere.discard(partition)
             self._left += 1
         else:
-            self.lost(partition)
+            self.anew(partition)
+
+    def anew(self, partition: int) -> None:
+        """What was loaded is worth nothing any more, nor what is being loaded: that may end before `run` is
+        there to begin again.
+        """
+        self._begun[partition] += 1
+        self.lost(partition)
 
     def went(self, partition: int) -> None:
         """It is another gateway's now."""
