@@ -60,10 +60,9 @@ class LossRequestHandlers:
         if not plan.losses:
             raise OperatorRefused("no partition waits for these stores: there is nothing to give up")
         accepted_ms = self._broker.context.now_ms()
-        waiting = {(one.topic.name, one.index) for one in self._broker.recovery.waiting}
-        for loss in plan.losses:
-            if loss.topic == TRANSACTION_TOPIC and (loss.topic, loss.partition) in waiting:
-                self._broker.transactions.lost_end(loss.partition)
+        for one in self._giving_up.named(plan):
+            if one.topic.name == TRANSACTION_TOPIC:
+                self._broker.transactions.lost_end(one.index)
         partitions = await self._giving_up.accept(gone, plan)
         # Who reads what is committed before a segment that is lost as a whole needs what it says of aborted
         # ones: with markers behind it he would be told an error where he waits now.

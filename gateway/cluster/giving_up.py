@@ -165,10 +165,14 @@ class GivingUp:
             if segment.end_offset is not None and set(segment.members) <= set(gone)
         ]
 
+    def named(self, plan: Plan) -> list[Partition]:
+        """The partitions of which the plan gives something up, as far as they still wait."""
+        named = {(loss.topic, loss.partition) for loss in plan.losses}
+        return [one for one in self._waiting() if (one.topic.name, one.index) in named]
+
     async def accept(self, gone: Collection[str], plan: Plan) -> list[Partition]:
         """Give up what the plan names; the partitions, which serve again or will soon."""
-        named = {(loss.topic, loss.partition) for loss in plan.losses}
-        partitions = [one for one in self._waiting() if (one.topic.name, one.index) in named]
+        partitions = self.named(plan)
         self._cluster.recovery.give_up(partitions, gone)
         with trio.move_on_after(SERVING_SECONDS):
             # Nobody is told when a partition serves.

@@ -209,10 +209,11 @@ class AfterLoss:
     async def _end_known(self, place: TopicPartition, has_it: Transaction, *, has_joined: bool) -> bool:
         """As far as its coordinator does not; False: it could not be."""
         ending = has_it.ending
-        if ending is not None and ending.may_be_old and place in ending.left:
-            return False  # its marker may be refused: then what is open here is nobody's
-        if ending is not None and place not in ending.left:
-            return await self._write(place, ending.marker) is ErrorCode.NONE
+        if ending is not None:
+            if place not in ending.left:
+                return await self._write(place, ending.marker) is ErrorCode.NONE
+            if ending.may_be_old:
+                return False  # its marker may be refused: then what is open here is nobody's
         return not has_joined or await self._coordinator.abort_after_loss(has_it)
 
     def _leave(self, place: TopicPartition, lost: _Lost) -> None:

@@ -70,14 +70,6 @@ class Entered:
         self.pending = pending
 
 
-class LostEnd:
-    """That a partition of the topic has lost its end; each time is another one."""
-
-    def __init__(self, deadline: float) -> None:
-        """Until then, on trio's clock, its fencing waits for other partitions."""
-        self.deadline = deadline
-
-
 class Loaded(NamedTuple):
     """What a partition of the topic has."""
 
@@ -99,8 +91,9 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         self.forgetting = Forgetting(self.loaded, partial(self._forget_one, expiration_ms=IDLE_MS))
         self.timed_out = 0
         """Transactions that were aborted because they were open for too long, in this life."""
-        self._lost_ends: dict[int, LostEnd] = {}
-        """Partitions whose producers are to be fenced when they are loaded."""
+        self._lost_ends: dict[int, float] = {}
+        """Partitions whose producers are to be fenced when they are loaded, and until when, on trio's clock,
+        that waits for other partitions."""
         self._fencing: defaultdict[int, trio.Lock] = defaultdict(trio.Lock)
         self._epochs: dict[int, int] = {}
         """The coordinator epoch of each partition that is loaded."""
@@ -124,28 +117,26 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         # The epoch as it is before anything is read: a later one may have written some of it by the end.
         assert self._topic is not None
         epoch = self._topic.partitions[index].leader_epoch
-        found = await self.journal.load(index)
         if index in self._lost_ends:
             async with self._fencing[index]:  # a later load of it may have begun
-                found = await self._fenced(index)
-        return Loaded(epoch, found)
+                await self._fence(index)
+        return Loaded(epoch, await self.journal.load(index))
 
-    async def _fenced(self, index: int) -> dict[str, LoadedTransaction]:
-        """The ids of a partition, once those are fenced if it has lost its end."""
+    async def _fence(self, index: int) -> None:
+        """Have the ids of a partition fenced, if that was not done meanwhile."""
+        deadline = self._lost_ends.get(index)
+        if deadline is None:
+            return
         found = await self.journal.load(index)
-        lost_end = self._lost_ends.get(index)
-        if lost_end is not None:
-            await Fencing(self._cluster, self.journal).fence(index, found, lost_end.deadline)
-            found = await self.journal.load(index)
-            if self._lost_ends.get(index) is lost_end:
-                del self._lost_ends[index]
-        return found
+        await Fencing(self._cluster, self.journal).fence(index, found, deadline)
+        if self._lost_ends.get(index) == deadline:  # else another loss has followed
+            del self._lost_ends[index]
 
     def lost_end(self, index: int) -> None:
         """The end of this partition of the topic is about to be given up: what is known of its ids is not
         all that there was.
         """
-        self._lost_ends[index] = LostEnd(trio.current_time() + RECOVERY_SECONDS)
+        self._lost_ends[index] = trio.current_time() + RECOVERY_SECONDS
         self._load_anew(index)
 
     async def _loaded(self, index: int, found: Loaded, is_old: Callable[[], bool]) -> None:

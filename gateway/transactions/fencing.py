@@ -88,7 +88,7 @@ class Fencing:
         work = Work()
         for topic in self._cluster.topics.all() if places else ():
             for partition in topic.partitions:
-                await work.before(COUNTED)
+                await work.before(COUNTED * len(epochs))
                 if partition.state is PartitionState.RECOVERING and trio.current_time() < deadline:
                     raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, partition.reason)
                 for producer_id in _open(partition, epochs):
@@ -110,11 +110,9 @@ def _open(partition: Partition, epochs: Mapping[int, int]) -> list[int]:
     """Those of these producers, by id, that have a transaction open here of this epoch or a later one."""
     if not partition.available:
         return []
-    state = partition.producers.state
+    find = partition.producers.state.find
     return [
         producer_id
-        for producer_id in state.open_transactions()
-        if producer_id in epochs
-        and (producer := state.find(producer_id)) is not None
-        and producer.epoch >= epochs[producer_id]
+        for producer_id, epoch in epochs.items()
+        if (producer := find(producer_id)) is not None and producer.has_open and producer.epoch >= epoch
     ]

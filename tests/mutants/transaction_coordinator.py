@@ -17,8 +17,8 @@ MUTANTS = (
         "after-a-loss-producers-go-on",
         "A producer commits the part of a transaction that its coordinator has not lost.",
         "gateway/transactions/coordinator.py",
-        "        if lost_end is not None:\n",
-        "        if lost_end is not None and not found:\n",
+        "        if deadline is None:\n",
+        "        if deadline is not None:\n",
         (f"{FENCING}test_an_open_transaction_is_aborted_and_its_producer_fenced",),
     ),
     Mutant(
