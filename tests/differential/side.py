@@ -65,47 +65,46 @@ class Server:
 
 def await_coordinator(connection: Connection, key_type: int) -> None:
     """The first question makes Kafka create an internal topic: have that behind us before the cases start."""
-    deadline = time.monotonic() + SETTLE_SECONDS
-    while (
-        connection.ask(FindCoordinatorRequest(version=1, key="warm-up", key_type=key_type)).error_code
-        != NO_ERROR
-    ):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"no coordinator of type {key_type}")
-        time.sleep(0.05)
+    request = FindCoordinatorRequest(version=1, key="warm-up", key_type=key_type)
+    _until(lambda: connection.ask(request).error_code == NO_ERROR, f"no coordinator of type {key_type}")
 
 
 def await_transactions(connection: Connection) -> None:
     """Each partition of the transactions' log has a leader of its own, which reads it before it answers."""
-    names = [f"warm-up-{n}" for n in range(NAMES_FOR_ALL_PARTITIONS)]
-    request = DescribeTransactionsRequest(version=0, transactional_ids=names)
-    deadline = time.monotonic() + SETTLE_SECONDS
-    while NOT_READY & {state.error_code for state in connection.ask(request).transaction_states}:
-        if time.monotonic() > deadline:
-            raise TimeoutError("the coordinators of transactions are not ready")
-        time.sleep(0.05)
+    request = DescribeTransactionsRequest(version=0, transactional_ids=_names_for_all_partitions())
+    _until(
+        lambda: not NOT_READY & {state.error_code for state in connection.ask(request).transaction_states},
+        "the coordinators of transactions are not ready",
+    )
     await_producer_ids(connection)
 
 
 def await_groups(connection: Connection) -> None:
     """Likewise each partition of the offsets' log."""
-    names = [f"warm-up-{n}" for n in range(NAMES_FOR_ALL_PARTITIONS)]
-    request = DescribeGroupsRequest(version=0, groups=names)
-    deadline = time.monotonic() + SETTLE_SECONDS
-    while NOT_READY & {group.error_code for group in connection.ask(request).groups}:
-        if time.monotonic() > deadline:
-            raise TimeoutError("the coordinators of groups are not ready")
-        time.sleep(0.05)
+    request = DescribeGroupsRequest(version=0, groups=_names_for_all_partitions())
+    _until(
+        lambda: not NOT_READY & {group.error_code for group in connection.ask(request).groups},
+        "the coordinators of groups are not ready",
+    )
 
 
 def await_producer_ids(connection: Connection) -> None:
     """Waits until producers get ids: Kafka fetches its first block of them when one is asked for."""
-    deadline = time.monotonic() + SETTLE_SECONDS
     request = InitProducerIdRequest(version=0, transactional_id=None, transaction_timeout_ms=60_000)
-    while connection.ask(request).error_code != NO_ERROR:
+    _until(lambda: connection.ask(request).error_code == NO_ERROR, "no producer ids are given", pause=0.01)
+
+
+def _names_for_all_partitions() -> list[str]:
+    return [f"warm-up-{n}" for n in range(NAMES_FOR_ALL_PARTITIONS)]
+
+
+def _until(is_so: Callable[[], bool], otherwise: str, pause: float = 0.05) -> None:
+    """Raises TimeoutError, which says what is `otherwise`."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while not is_so():
         if time.monotonic() > deadline:
-            raise TimeoutError("no producer ids are given")
-        time.sleep(0.01)
+            raise TimeoutError(otherwise)
+        time.sleep(pause)
 
 
 @dataclass(frozen=True)

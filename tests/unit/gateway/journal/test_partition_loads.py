@@ -40,6 +40,11 @@ def test_one_that_cannot_be_read_is_named_once_when_that_goes_on(
     assert caplog.text.count("the groups of partition 0 cannot be read yet") == said
 
 
+async def take(_partition: int, _groups: dict[str, LoadedGroup], _is_old: Callable[[], bool]) -> None:
+    """Takes over what was loaded, of which nothing is of interest."""
+    await trio.lowlevel.checkpoint()
+
+
 def test_who_is_asked_for_is_loaded_first() -> None:
     begun: list[int] = []
     go = [trio.Event() for _ in range(20)]
@@ -48,9 +53,6 @@ def test_who_is_asked_for_is_loaded_first() -> None:
         begun.append(partition)
         await go[partition].wait()
         return {}
-
-    async def take(_partition: int, _groups: dict[str, LoadedGroup], _is_old: Callable[[], bool]) -> None:
-        await trio.lowlevel.checkpoint()
 
     async def main() -> None:
         loads = PartitionLoads(20, "groups", load, take)
@@ -83,15 +85,10 @@ def test_who_is_asked_for_is_loaded_first() -> None:
 
 def test_one_that_is_cancelled_while_it_waits_gives_its_turn_away() -> None:
     go = trio.Event()
-    begun: list[int] = []
 
-    async def load(partition: int) -> dict[str, LoadedGroup]:
-        begun.append(partition)
+    async def load(_partition: int) -> dict[str, LoadedGroup]:
         await go.wait()
         return {}
-
-    async def take(_partition: int, _groups: dict[str, LoadedGroup], _is_old: Callable[[], bool]) -> None:
-        await trio.lowlevel.checkpoint()
 
     async def main() -> None:
         loads = PartitionLoads(20, "groups", load, take)
@@ -131,9 +128,6 @@ def test_those_that_are_asked_for_and_fail_slowly_do_not_keep_others_away() -> N
         read.append(partition)
         return {}
 
-    async def take(_partition: int, _groups: dict[str, LoadedGroup], _is_old: Callable[[], bool]) -> None:
-        await trio.lowlevel.checkpoint()
-
     async def main() -> None:
         loads = PartitionLoads(50, "groups", load, take)
         async with trio.open_nursery() as nursery:
@@ -159,11 +153,11 @@ def test_one_that_ends_before_the_next_one_begins_counts_once(_again: int) -> No
         await may_end.wait()
         return {}
 
-    async def take(_partition: int, _groups: dict[str, LoadedGroup], _is_old: Callable[[], bool]) -> None:
-        pass
+    async def take_at_once(_partition: int, _groups: object, _is_old: object) -> None:
+        """Gives the next one no time to begin."""
 
     async def main() -> None:
-        loads = PartitionLoads(1, "groups", load, take)
+        loads = PartitionLoads(1, "groups", load, take_at_once)
         loads.came(0)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(loads.run, 0)

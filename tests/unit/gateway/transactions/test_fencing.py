@@ -32,6 +32,21 @@ async def lose(home: Home, name: str = "t") -> None:
     await wait_all_tasks_blocked()
 
 
+async def decide(home: Home, version: int = 0) -> tuple[int, int]:
+    """Its producer has committed a transaction, whose markers wait for `carry_out`."""
+    home.target.go = trio.Event()
+    pid, epoch = await home.open()
+    assert (await home.end(pid, epoch, version=version)).error is NONE
+    return pid, epoch
+
+
+async def carry_out(home: Home) -> None:
+    """Have markers taken, and see all out that follows."""
+    home.target.go.set()
+    await wait_all_tasks_blocked()
+    home.journal.settle()
+
+
 def has(home: Home, *partitions: Any) -> None:
     """The cluster has these."""
     for one in partitions:
@@ -118,15 +133,11 @@ def test_what_is_decided_is_committed_where_it_is_open() -> None:
     async def main() -> None:
         home = Home()
         async with home.running():
-            home.target.go = trio.Event()
-            pid, epoch = await home.open()
-            assert (await home.end(pid, epoch, version=2)).error is NONE
+            pid, epoch = await decide(home, 2)
             home.target.plan["orders", 1] = [ErrorCode.INVALID_PRODUCER_EPOCH]
             await lose(home)
             assert (await home.init()).error is BUSY
-            home.target.go.set()
-            await wait_all_tasks_blocked()
-            home.journal.settle()
+            await carry_out(home)
             assert home.state() == "CompleteCommit"
             ((place, marker),) = home.target.written
             assert (place, marker[:2], marker.is_commit) == (("orders", 0), (pid, epoch + 1), True)
@@ -146,16 +157,12 @@ def test_by_the_older_protocol_a_later_transaction_says_that_a_commit_is_over(
     async def main() -> None:
         home = Home()
         async with home.running():
-            home.target.go = trio.Event()
-            pid, epoch = await home.open()
-            assert (await home.end(pid, epoch, version=version)).error is NONE
+            pid, epoch = await decide(home, version)
             has(home, partition((pid, epoch, 40)), partition((99, 0, 7), name=("b", 0)))
             if elsewhere:
                 has(home, partition((pid, epoch, 50), name=("c", 0)))
             await lose(home)
-            home.target.go.set()
-            await wait_all_tasks_blocked()
-            home.journal.settle()
+            await carry_out(home)
             assert home.state() == ("Empty" if over else "CompleteCommit")
             assert (home.target.written == []) == over
 
@@ -169,9 +176,7 @@ def test_a_partition_that_is_recovered_meanwhile_may_say_that_a_commit_is_over(r
     async def main() -> None:
         home = Home()
         async with home.running():
-            home.target.go = trio.Event()
-            pid, epoch = await home.open()
-            assert (await home.end(pid, epoch)).error is NONE
+            pid, epoch = await decide(home)
             late = partition((pid, epoch, 50), name=("c", 0))
             late.state, late.available = PartitionState.RECOVERING, False
             late.reason = "it waits for stores"
@@ -194,15 +199,11 @@ def test_an_older_transaction_that_hangs_somewhere_says_nothing() -> None:
     async def main() -> None:
         home = Home()
         async with home.running():
-            home.target.go = trio.Event()
             await home.init()
-            pid, epoch = await home.open()
-            assert (await home.end(pid, epoch)).error is NONE
+            pid, epoch = await decide(home)
             has(home, partition((pid, epoch, 40)), partition((pid, epoch - 1, 5), name=("c", 0)))
             await lose(home)
-            home.target.go.set()
-            await wait_all_tasks_blocked()
-            home.journal.settle()
+            await carry_out(home)
             assert home.state() == "CompleteCommit"
 
     run(main)
