@@ -36,6 +36,7 @@ import trio
 from gateway.common.budget import Budget, Memory
 from gateway.common.clients import NOBODY
 from gateway.common.work import Work
+from gateway.security.sasl_session import SaslSession
 from wireproto.kafka.headers import RequestHeader
 from wireproto.kafka.requests import decode_request
 
@@ -99,7 +100,9 @@ class Request:
     that waits (Fetch) answers at once then. For one with a `begin`, `before_waiting` writes the answers that
     are ready; and `held_bytes` is the memory that it holds while it waits for room, which `room_memory`
     bounds. `gone`: the client has closed its sending side. `work` is what is left of its connection's turn:
-    steps that a client may ask for many times are charged there.
+    steps that a client may ask for many times are charged there. `sasl` is who the connection is, where it
+    has to say so; a handler sets `closes` to have the connection closed once the answer is out, as a sentence
+    for the log.
     """
 
     __slots__ = (
@@ -109,6 +112,7 @@ class Request:
         "body",
         "client",
         "client_address",
+        "closes",
         "frame",
         "gone",
         "header",
@@ -119,6 +123,7 @@ class Request:
         "reserved",
         "response_memory",
         "room_memory",
+        "sasl",
         "shutting_down",
         "work",
     )
@@ -153,6 +158,8 @@ class Request:
         self.holds_frame = True
         self.let_go: Callable[[Request], None] = _nothing_to_let_go
         self.gone = False
+        self.sasl: SaslSession | None = None
+        self.closes = ""
         self._give_up: Callable[[], object] = _nothing_to_give_up
 
     def forget_frame(self) -> None:

@@ -34,12 +34,14 @@ from __future__ import annotations
 import logging
 import math
 import socket
+from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import trio
 
 from gateway.api.api_versions import API_VERSIONS_KEY
+from gateway.api.sasl_authenticate import FAILED_SECONDS
 from gateway.common.costs import CONNECTION_END, DECODED_KIB, REQUEST
 from gateway.common.failures import ends_process
 from gateway.common.handlers import MAX_AT_ONCE_BYTES, NoRoom, Request
@@ -47,6 +49,7 @@ from gateway.common.metrics import MEASURED
 from gateway.common.waiting import call_before_blocking
 from gateway.common.work import FREE, Work
 from gateway.front.answer_queue import COALESCE_BYTES, AnswerQueue
+from gateway.front.authentication import Unauthenticated, check, framed, max_frame_bytes
 from gateway.front.clients import Client
 from gateway.front.context import ConnectionContext
 from gateway.front.deadlines import Deadlines
@@ -63,6 +66,7 @@ from gateway.front.limits import (
 from gateway.front.listeners import Listener, join_host_port
 from gateway.front.memory import ConnectionMemory
 from gateway.front.output import Output
+from gateway.security.sasl_session import SaslSession, Stage
 from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.framing import FrameReader
 from wireproto.kafka.headers import RequestHeader
@@ -77,7 +81,9 @@ LINGER_CHUNK_BYTES = 16 * 1024
 MAX_SHOWN_CHARS = 255
 """Characters of what a client calls itself that are kept, as many as ApiVersions takes."""
 
-_ENDED_BY_US = frozenset({"shutdown", "suspended", "malformed", "unsupported", "memory", "bug"})
+_ENDED_BY_US = frozenset(
+    {"authentication", "shutdown", "suspended", "malformed", "unsupported", "memory", "bug"}
+)
 """Reasons for which a connection ends while its client may be sending and has answers to read."""
 
 logger = logging.getLogger(__name__)
@@ -108,6 +114,7 @@ class Connection:
         "client_address",
         "memory",
         "reason",
+        "sasl",
         "socket",
         "software",
     )
@@ -121,7 +128,9 @@ class Connection:
         self.client = client
         self.client_address = join_host_port(*sock.getpeername()[:2])
         self._local_address = listener.advertised(sock.getsockname()[0])
-        self._frames = FrameReader(limits.max_request_bytes)
+        self.sasl = context.begin_session(listener)
+        """Who the client is, on a listener that asks for it."""
+        self._frames = FrameReader(max_frame_bytes(self.sasl, limits.max_request_bytes))
         self._output = Output(sock, client.turns)
         self.memory = ConnectionMemory(client)
         self._answers = AnswerQueue(self._output, self.memory, limits)
@@ -210,6 +219,7 @@ class Connection:
         """Takes requests until there is a reason to end; never raises for what a client or a handler does."""
         frames, deadlines, work = self._frames, self._deadlines, self._work
         turns = work.turns
+        serve = self._serve if self.sasl is None else partial(self._serve_if_known, self.sasl)
         in_a_row = 0
         try:
             while True:
@@ -227,7 +237,7 @@ class Connection:
                     await turns.wait(SMALL_REQUESTS_OWE)
                 turns.left -= REQUEST
                 work.free, work.has_turn = FREE, False
-                await self._serve(frame)
+                await serve(frame)
                 in_a_row += 1
                 if in_a_row == FAIR_SHARE_REQUESTS:
                     self._answers.flush()
@@ -237,6 +247,8 @@ class Connection:
             self._end("malformed", f"malformed request: {error}")
         except UnsupportedRequest as error:
             self._end("unsupported", str(error))
+        except Unauthenticated as error:
+            self._end("authentication", str(error))
         except NoRoom:
             self._end(
                 "memory",
@@ -334,6 +346,7 @@ class Connection:
             header, body, frame, self._local_address, self.client_address, context.shutting_down,
             self.client.response_memory, arrived, self.client.name, self._work,
         )  # fmt: skip
+        request.sasl = self.sasl
         if begins:
             await self._begin(route, request, size, decoded, started)
         else:
@@ -419,6 +432,32 @@ class Connection:
             memory.decoded.give_back_all()
         if output.unsent > COALESCE_BYTES:
             answers.flush()
+        if request.closes:
+            raise Unauthenticated(request.closes)
+
+    async def _serve_if_known(self, sasl: SaslSession, frame: memoryview) -> None:
+        """Serve a request if its client may make it now, or take a token. Raises Unauthenticated."""
+        now_ms, limits = self._context.broker.context.now_ms(), self._context.limits
+        if sasl.stage is Stage.FRAMES:
+            await self._take_token(sasl, bytes(frame), now_ms)
+        elif sasl.stage is Stage.OPEN and not sasl.is_over(now_ms):
+            await self._serve(frame)
+            return
+        else:
+            route, header = self._context.dispatcher.route(frame, limits.max_other_request_bytes)
+            check(sasl, route, header.api_version, now_ms)
+            await self._serve(frame)
+        self._frames.max_frame_bytes = max_frame_bytes(sasl, limits.max_request_bytes)
+
+    async def _take_token(self, sasl: SaslSession, token: bytes, now_ms: int) -> None:
+        """A frame that is no request, after SaslHandshake 0."""
+        self._deadlines.frame_began = math.inf
+        self._deadlines.served += 1
+        told = sasl.frame(token, now_ms)
+        if told.closes:
+            await trio.sleep(FAILED_SECONDS)
+        self._output.put(framed(told))
+        self._answers.flush()
 
     def _let_go(self, request: Request) -> None:
         """Gives back the memory of a request that waits for its answer: it may wait for minutes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,13 +14,19 @@ from gateway.common.metrics import Metrics
 from gateway.common.shared_budget import SharedBudget
 from gateway.front.dispatch import Dispatcher
 from gateway.front.limits import Limits
+from gateway.front.listeners import Listener
 from gateway.front.readiness import Readiness
+from gateway.security.sasl_session import SaslSession
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
 
 DECODING_AT_ONCE = 1
 """Large requests that are decoded at the same time: the interpreter works on one, whatever the threads."""
+
+
+def _without_sasl(_listener: Listener) -> None:
+    """Nobody is asked who he is."""
 
 
 @dataclass(slots=True)
@@ -32,6 +39,8 @@ class ConnectionContext:
     other only), and their answers from `response_memory`, always in this order. `room_memory` is no further
     memory: it bounds how much of the others may be held by who waits for room in a log and wants no answer.
     Connections take by the shares of their clients (`gateway.front.clients`).
+
+    `begin_session` makes what a connection of a listener with SASL has to go through; None for others.
     """
 
     dispatcher: Dispatcher
@@ -46,6 +55,7 @@ class ConnectionContext:
     response_memory: SharedBudget
     produce_gate: Gate
     log: LogLimit
+    begin_session: Callable[[Listener], SaslSession | None] = _without_sasl
     shutting_down: trio.Event = field(default_factory=trio.Event)
     readiness: Readiness = field(default_factory=Readiness)
     decoding: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(DECODING_AT_ONCE))

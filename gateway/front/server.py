@@ -37,6 +37,7 @@ from gateway.front.dispatch import Dispatcher
 from gateway.front.limits import ACCEPT_BACKOFF_SECONDS, CHECK_SECONDS, HURRY_SECONDS, MAX_LINGERING, Limits
 from gateway.front.listener_sockets import ListenerSocket, close_all
 from gateway.front.listeners import Listener, join_host_port
+from gateway.security.sasl_session import SaslSession
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
@@ -85,7 +86,7 @@ class Server:
 
     `produce_gate` is for the log: closed, it makes producers' connections wait. `broker` is handed to the
     handlers. `hurry` is called when the memory of requests is waited for whose answers are put off: with the
-    client that waits for itself, or with None if others wait, too.
+    client that waits for itself, or with None if others wait, too. `begin_session`: see `ConnectionContext`.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Server:
         limits: Limits | None = None,
         produce_gate: Gate | None = None,
         hurry: Callable[[str | None], None] = lambda _client: None,
+        begin_session: Callable[[Listener], SaslSession | None] = lambda _listener: None,
     ) -> None:
         self.limits = limits or Limits()
         self.metrics = metrics
@@ -113,6 +115,7 @@ class Server:
             response_memory=SharedBudget(self.limits.response_memory_bytes),
             produce_gate=produce_gate or Gate(),
             log=LogLimit(logging.getLogger("gateway.front.connection")),
+            begin_session=begin_session,
         )
         self._hurry = hurry
         self.addresses: tuple[str, ...] = ()

@@ -18,8 +18,9 @@ from gateway.common.handlers import Registry, Request, Response
 from gateway.common.metrics import Metrics
 from gateway.front.limits import Limits
 from gateway.front.listener_sockets import open_listeners
-from gateway.front.listeners import parse_listener
+from gateway.front.listeners import Listener, parse_listener
 from gateway.front.server import Server
+from gateway.security.sasl_session import SaslSession
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from wireproto.kafka.api_keys import is_flexible
 
@@ -203,14 +204,20 @@ class Running:
 
 @asynccontextmanager
 async def running(
-    limits: Limits | None = None, listen: str = "127.0.0.1:0", fakes: Fakes | None = None
+    limits: Limits | None = None,
+    listen: str = "127.0.0.1:0",
+    fakes: Fakes | None = None,
+    begin_session: Callable[[Listener], SaslSession | None] = lambda _listener: None,
 ) -> AsyncIterator[Running]:
     """A server for the length of the block, then shut down in order."""
     fakes = fakes or Fakes()
-    broker = SimpleNamespace(features=Features(MemoryCatalog(), 1))  # what ApiVersions tells
+    broker = SimpleNamespace(
+        features=Features(MemoryCatalog(), 1),  # what ApiVersions tells
+        context=SimpleNamespace(now_ms=lambda: round(trio.current_time() * 1000)),
+    )
     server = Server(
         registry=fakes.registry, broker=cast(Any, broker), metrics=Metrics(with_process=False), limits=limits,
-        hurry=lambda _client: fakes.release.set(),
+        hurry=lambda _client: fakes.release.set(), begin_session=begin_session,
     )  # fmt: skip
     sockets = await open_listeners([parse_listener(listen)])
     async with trio.open_nursery() as nursery:

@@ -1,0 +1,55 @@
+"""SaslAuthenticate (key 36), versions 0 to 2: a token of the client's, and the server's next one.
+
+Behaviour
+  SASL_AUTHENTICATION_FAILED, a tenth of a second later, and then the connection is closed; the message is one
+  text for all reasons, but where the mechanism has a better one.
+  ILLEGAL_SASL_STATE where no token is awaited. See `gateway.security.sasl_session`.
+
+Version notes
+  v1 tells how long the session lasts (KIP-368). v2 is flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from gateway.answers.encoding import answer
+from gateway.common.handlers import Request, Response, api
+from gateway.security.sasl_session import Told
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+if TYPE_CHECKING:
+    from gateway.broker import Broker
+
+FAILED_SECONDS: Final = 0.1
+"""Before a client is told that it has failed: Kafka's `connection.failed.authentication.delay.ms`."""
+
+_Answer: Any = RESPONSE_CLASSES[ApiKey.SASL_AUTHENTICATE]
+_WITHOUT_SASL: Final = Told(
+    ErrorCode.ILLEGAL_SASL_STATE,
+    "SaslAuthenticate request received on a listener without SASL",
+)
+
+
+@api(key=ApiKey.SASL_AUTHENTICATE, name="SaslAuthenticate", min_version=0, max_version=2)
+async def sasl_authenticate(request: Request, broker: Broker) -> Response:
+    """Go on with an authentication."""
+    told = _WITHOUT_SASL
+    if request.sasl is not None:
+        token, now_ms = bytes(request.body.auth_bytes), broker.context.now_ms()
+        told = request.sasl.authenticate(token, request.header.api_version, now_ms)
+    if told.closes:
+        request.closes = f"authentication failed: {told.why or told.message}"
+        if told.error is ErrorCode.SASL_AUTHENTICATION_FAILED:
+            await trio.sleep(FAILED_SECONDS)
+    response = _Answer(
+        error_code=told.error,
+        error_message=told.message,
+        auth_bytes=told.token,
+        session_lifetime_ms=told.lifetime_ms,
+    )
+    return answer(request, response)

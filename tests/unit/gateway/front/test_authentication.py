@@ -1,0 +1,214 @@
+"""A listener with SASL: real connections, and requests that begin, fail, are too early or too late."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+from kafka.protocol.metadata import ApiVersionsRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from trio.testing import MockClock
+
+import gateway.api.sasl_authenticate
+import gateway.api.sasl_handshake  # noqa: F401  both register themselves
+from gateway.api.sasl_authenticate import FAILED_SECONDS
+from gateway.common.handlers import DEFAULT_REGISTRY
+from gateway.front.authentication import MAX_TOKEN_FRAME_BYTES, MAX_UNKNOWN_FRAME_BYTES
+from gateway.security.plain import PlainExchange
+from gateway.security.sasl_session import SaslSession
+from tests.differential.wire import decode, encode, frame
+from tests.unit.gateway.kafka_wire import ECHO, Client, Fakes, answer, request, run, running
+from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode
+
+RIGHT, WRONG = b"\0alice\0secret", b"\0alice\0wrong"
+NONE, ILLEGAL, FAILED = ErrorCode.NONE, ErrorCode.ILLEGAL_SASL_STATE, ErrorCode.SASL_AUTHENTICATION_FAILED
+SESSION_MS = 60_000
+HELLO, ECHOED = request(ECHO, 9, b"hello"), answer(9, b"hello")
+
+
+class Speaker:
+    """A client that speaks Kafka."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def ask(self, made: Any) -> Any:
+        await self.client.send(encode(made))
+        received = await self.client.frame()
+        return decode(made.API_KEY, made.API_VERSION, received[4:])
+
+    async def handshake(self, version: int = 1, mechanism: str = "PLAIN") -> Any:
+        return await self.ask(SaslHandshakeRequest(version=version, mechanism=mechanism))
+
+    async def authenticate(self, token: bytes = RIGHT, version: int = 2) -> Any:
+        return await self.ask(SaslAuthenticateRequest(version=version, auth_bytes=token))
+
+    async def is_served(self) -> bool:
+        """Whether other requests are; if not, the connection was closed without a word."""
+        await self.client.send(HELLO)
+        received = await self.client.frame()
+        assert received in {ECHOED, b""}
+        return received == ECHOED
+
+
+@asynccontextmanager
+async def speaker(*, sasl: bool = True, session_ms: int = SESSION_MS) -> AsyncIterator[Speaker]:
+    def begin() -> PlainExchange:
+        return PlainExchange(lambda user, password: (user, password) == ("alice", "secret"))
+
+    fakes = Fakes()
+    for key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+        found = DEFAULT_REGISTRY.lookup(key)
+        assert found is not None
+        fakes.registry._apis[key] = found
+    session = SaslSession({"PLAIN": begin}, session_ms) if sasl else None
+    async with (
+        running(fakes=fakes, begin_session=lambda _listener: session) as server,
+        server.client() as one,
+    ):
+        yield Speaker(one)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_who_is_known_is_served(version: int) -> None:
+    async def main() -> None:
+        async with speaker() as one:
+            assert (await one.ask(ApiVersionsRequest(version=0))).error_code == NONE
+            shaken = await one.handshake()
+            assert (shaken.error_code, shaken.mechanisms) == (NONE, ["PLAIN"])
+            told = await one.authenticate(RIGHT, version)
+            assert (told.error_code, told.error_message, told.auth_bytes) == (NONE, None, b"")
+            assert told.session_lifetime_ms == (SESSION_MS if version else 0)
+            for _ in range(3):
+                assert await one.is_served()
+
+    run(main)
+
+
+def test_who_sends_frames_without_requests() -> None:
+    async def main() -> None:
+        async with speaker() as one:
+            assert (await one.handshake(0)).error_code == NONE
+            await one.client.send(frame(RIGHT))
+            assert await one.client.frame() == bytes(4)
+            assert await one.is_served()
+
+    run(main)
+
+
+def test_a_frame_that_is_wrong_is_closed_without_an_answer() -> None:
+    async def main() -> None:
+        async with speaker() as one:
+            await one.handshake(0)
+            began = trio.current_time()
+            await one.client.send(frame(WRONG))
+            assert await one.client.closed()
+            assert trio.current_time() - began >= FAILED_SECONDS
+
+    run(main, MockClock(autojump_threshold=0.05))
+
+
+def test_who_fails_is_told_so_after_a_while_and_hung_up_on() -> None:
+    async def main() -> None:
+        async with speaker() as one:
+            await one.handshake()
+            began = trio.current_time()
+            await one.client.send(
+                HELLO[:0] + encode(SaslAuthenticateRequest(version=1, auth_bytes=WRONG)), HELLO
+            )
+            told = decode(ApiKey.SASL_AUTHENTICATE, 1, (await one.client.frame())[4:])
+            assert trio.current_time() - began >= FAILED_SECONDS
+            assert (told.error_code, told.error_message) == (
+                FAILED, "Authentication failed: Invalid username or password",
+            )  # fmt: skip
+            assert await one.client.closed()
+
+    run(main, MockClock(autojump_threshold=0.05))
+
+
+@pytest.mark.parametrize("shaken", [None, 0, 1])
+def test_nobody_is_served_before_it_is_known_who_it_is(shaken: int | None) -> None:
+    async def main() -> None:
+        async with speaker() as one:
+            if shaken is not None:
+                await one.handshake(shaken)
+            assert not await one.is_served()
+
+    run(main, MockClock(autojump_threshold=0.05))
+
+
+def test_a_second_question_for_versions_is_one_too_many() -> None:
+    async def main() -> None:
+        async with speaker() as one:
+            assert (await one.ask(ApiVersionsRequest(version=3))).error_code == NONE
+            await one.client.send(encode(ApiVersionsRequest(version=0)))
+            assert await one.client.closed()
+
+    run(main)
+
+
+def test_a_mechanism_that_there_is_not() -> None:
+    async def main() -> None:
+        async with speaker() as one:
+            shaken = await one.handshake(1, "GSSAPI")
+            assert (shaken.error_code, shaken.mechanisms) == (
+                ErrorCode.UNSUPPORTED_SASL_MECHANISM, ["PLAIN"],
+            )  # fmt: skip
+            assert await one.client.closed()
+
+    run(main)
+
+
+@pytest.mark.parametrize(("shaken", "most"), [(None, MAX_UNKNOWN_FRAME_BYTES), (0, MAX_TOKEN_FRAME_BYTES)])
+def test_who_is_not_known_sends_no_large_frames(shaken: int | None, most: int) -> None:
+    async def main() -> None:
+        async with speaker() as one:
+            if shaken is not None:
+                await one.handshake(shaken)
+            await one.client.send((most + 1).to_bytes(4, "big"))
+            assert await one.client.closed()
+        async with speaker() as one:
+            await one.handshake()
+            await one.authenticate()
+            large = request(ECHO, 9, bytes(most))
+            await one.client.send(large)
+            assert len(await one.client.frame()) > most
+
+    run(main)
+
+
+def test_a_session_ends_and_goes_on_when_it_is_authenticated_again() -> None:
+    async def main() -> None:
+        async with speaker() as one:
+            await one.handshake()
+            await one.authenticate()
+            await trio.sleep(SESSION_MS / 2000)
+            assert await one.is_served()
+            await one.handshake()
+            assert (await one.authenticate()).session_lifetime_ms == SESSION_MS
+            await trio.sleep(SESSION_MS / 1000 - 1)
+            assert await one.is_served()
+            await trio.sleep(2)
+            assert not await one.is_served()
+
+    run(main, MockClock(autojump_threshold=0.05))
+
+
+@pytest.mark.parametrize("sasl", [True, False])
+def test_where_none_is_awaited_it_is_refused_and_all_goes_on(sasl: bool) -> None:
+    async def main() -> None:
+        async with speaker(sasl=sasl, session_ms=0) as one:
+            if sasl:
+                await one.handshake()
+                await one.authenticate()
+            shaken = await one.handshake()
+            assert (shaken.error_code, shaken.mechanisms) == (ILLEGAL, [])
+            told = await one.authenticate()
+            assert (told.error_code, told.auth_bytes) == (ILLEGAL, b"")
+            assert await one.is_served()
+
+    run(main)
