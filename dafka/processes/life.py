@@ -41,10 +41,13 @@ from gateway.cluster.stores import Stores
 from gateway.common.metrics import Metrics
 from gateway.front.limits import Limits
 from gateway.front.listener_sockets import ListenerSocket, open_listeners
+from gateway.front.listeners import Listener
 from gateway.front.registry import load_apis
 from gateway.front.server import Server
+from gateway.front.sessions import Sessions
 from gateway.http.view import Surroundings, View
 from gateway.log.context import LogContext
+from gateway.security.sasl_session import SaslSession
 from mesh.node import Node, Routes
 from mesh.producer import Producer
 from mesh.reader import Reader
@@ -346,6 +349,9 @@ class Life(abc.ABC):
     async def _serve(self, broker: Broker) -> None:
         sockets = await open_listeners(self.settings.listen)
         await self._tell_address(broker, sockets)
+        begin_session: Callable[[Listener], SaslSession | None] = _without_sasl
+        if any(one.protocol.has_sasl for one in self.settings.listen):
+            begin_session = Sessions(broker.scram_users, await broker.scram_users.secret()).begin
         server = self._server = Server(
             registry=self._registry,
             broker=broker,
@@ -353,6 +359,7 @@ class Life(abc.ABC):
             limits=Limits(max_client_connections=self.settings.max_client_connections),
             produce_gate=broker.context.window_gate,
             hurry=broker.wake_parked,
+            begin_session=begin_session,
         )
         self._answer()
         async with trio.open_nursery() as nursery:
@@ -362,6 +369,11 @@ class Life(abc.ABC):
             await nursery.start(_serve_clients, server, sockets, nursery)
             self.health.ready()
             self._say_ready(sockets)
+
+
+def _without_sasl(_listener: Listener) -> SaslSession | None:
+    """Nobody is asked who he is."""
+    return None
 
 
 async def _wake_parked(server: Server, broker: Broker) -> None:

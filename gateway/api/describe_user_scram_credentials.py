@@ -1,12 +1,13 @@
-"""DescribeUserScramCredentials (key 50), version 0: there are none (KIP-554).
+"""DescribeUserScramCredentials (key 50), version 0: by which mechanisms users may come in (KIP-554).
 
-A user that is named is RESOURCE_NOT_FOUND, one that is named twice DUPLICATE_RESOURCE, once; null and an
-empty list mean all users, of whom there are none.
+A user that is named and not there is RESOURCE_NOT_FOUND, one that is named twice DUPLICATE_RESOURCE, once;
+null and an empty list mean all users. Nothing of a password is told but how often it is hashed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gateway.answers.element_limit import check_elements
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from gateway.broker import Broker
 
 _Answer: Any = RESPONSE_CLASSES[ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS]
+_Result: Any = _Answer.DescribeUserScramCredentialsResult
 
 
 @api(
@@ -29,24 +31,32 @@ _Answer: Any = RESPONSE_CLASSES[ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS]
     min_version=0,
     max_version=0,
 )
-async def describe_user_scram_credentials(request: Request, _broker: Broker) -> Response:
-    """Nobody has any."""
+async def describe_user_scram_credentials(request: Request, broker: Broker) -> Response:
+    """Tell the mechanisms of users."""
     check_elements(len(request.body.users or ()), "users")
     times = Counter(user.name for user in request.body.users or ())
-    results = await request.work.each(_result, times.items())
+    if not times:
+        times = Counter(user for user, _ in broker.scram_users.all())
+    results = await request.work.each(partial(_result, broker), times.items())
     whole = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message="", results=results)
     return await answer_of(len(results), request, whole)
 
 
-def _result(named: tuple[str, int]) -> Any:
+def _result(broker: Broker, named: tuple[str, int]) -> Any:
     name, times = named
-    error = ErrorCode.RESOURCE_NOT_FOUND
-    message = f"Attempt to describe a user credential that does not exist: {quoted(name)}"
     if times > 1:
-        error = ErrorCode.DUPLICATE_RESOURCE
-        message = "Cannot describe SCRAM credentials for the same user twice in a single request: " + quoted(
-            name
-        )
-    return _Answer.DescribeUserScramCredentialsResult(
-        user=name, error_code=error, error_message=message, credential_infos=[]
-    )
+        message = "Cannot describe SCRAM credentials for the same user twice in a single request: "
+        return _failed(name, ErrorCode.DUPLICATE_RESOURCE, message + quoted(name))
+    credentials = broker.scram_users.of(name)
+    if credentials is None:
+        message = f"Attempt to describe a user credential that does not exist: {quoted(name)}"
+        return _failed(name, ErrorCode.RESOURCE_NOT_FOUND, message)
+    infos = [
+        _Result.CredentialInfo(mechanism=kind.number, iterations=one.iterations)
+        for kind, one in sorted(credentials.items(), key=lambda item: item[0].number)
+    ]
+    return _Result(user=name, error_code=ErrorCode.NONE, error_message=None, credential_infos=infos)
+
+
+def _failed(name: str, error: ErrorCode, message: str) -> Any:
+    return _Result(user=name, error_code=error, error_message=message, credential_infos=[])

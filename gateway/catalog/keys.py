@@ -30,12 +30,15 @@
 /preferred/<topic id>/<index>         who is to lead a partition (`gateway.cluster.preferred_leaders`)
 /features                             the levels of features that are in effect (`gateway.cluster.features`)
 /registered                           which gateway has said last what it can, and in which life
+/scram/<user>                         what is kept of a user's passwords (`gateway.cluster.scram_users`)
+/scram-secret                         makes salts for users that there are not
 
 Which compares a transaction needs that changes one of them: `gateway.catalog.fence_rules`.
 """
 
 import json
 from typing import Any
+from urllib.parse import quote, unquote
 
 CLUSTER = "/cluster"
 STORES = "/stores/"
@@ -66,6 +69,8 @@ GATEWAYS = "/gateways/"
 PREFERRED = "/preferred/"
 FEATURES = "/features"
 REGISTERED = "/registered"
+SCRAM = "/scram/"
+SCRAM_SECRET = "/scram-secret"  # noqa: S105 - a key, and no secret
 
 FORMAT = 2
 """Highest version of the keys and values that is known here; a newer one in a catalog is refused."""
@@ -73,6 +78,16 @@ FORMAT = 2
 FORMAT_BEFORE_FEATURES = 1
 """Of a catalog in which no feature is at a higher level than before there were levels: gateways of releases
 that do not look at `/features` may share it."""
+
+
+def scram_key(user: str) -> str:
+    """The key of a user, whatever his name has."""
+    return SCRAM + quote(user, safe="")
+
+
+def user_of_scram(key: str) -> str:
+    """The user whose `scram_key` this is."""
+    return unquote(key.removeprefix(SCRAM))
 
 
 def alive_key(gateway: int) -> str:

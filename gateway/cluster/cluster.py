@@ -21,6 +21,7 @@ from gateway.cluster.gateways import OneGateway, SharedGateways
 from gateway.cluster.leading import Leading
 from gateway.cluster.preferred_leaders import PreferredLeaders, Wish
 from gateway.cluster.replacement import Replacement
+from gateway.cluster.scram_users import ScramUsers
 from gateway.cluster.slot_leadership import SlotLeadership
 from gateway.cluster.stores import Stores
 from gateway.cluster.topics import Topics, build_topic, load_topics, topic_record
@@ -82,6 +83,7 @@ class Cluster:
         self.stores = stores
         self.features = features or Features(context.catalog, self.node_id)
         self.features.read()
+        self.scram_users = ScramUsers(context.catalog)
         self.dynamic = DynamicConfigs(context.catalog, self.node_id)
         self.gateways: OneGateway | SharedGateways = OneGateway(self.node_id, settings.rack)
         if isinstance(leadership, SlotLeadership):
@@ -110,8 +112,9 @@ class Cluster:
             for topic in self.topics.all():
                 self.leading.place(topic.partitions)
         self.following = Following(
-            context, self.topics, self.dynamic, stores, self.recovery, self.leading, self.features
-        )
+            context, self.topics, self.dynamic, stores, self.recovery, self.leading, self.features,
+            self.scram_users,
+        )  # fmt: skip
         self.following.on_configs(self._apply_dynamic)
         self.following.on_deleted(context.segments_dropped)
         self._apply_dynamic()

@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     from gateway.cluster.dynamic_configs import DynamicConfigs
     from gateway.cluster.features import Features
     from gateway.cluster.leading import Leading
+    from gateway.cluster.scram_users import ScramUsers
     from gateway.cluster.stores import Stores
     from gateway.cluster.topics import Topics
     from gateway.log.context import LogContext
     from gateway.log.recovery.recovery import Recovery
     from gateway.log.topic import Topic
 
-FOLLOWED = (keys.TOPICS, keys.BROKER_CONFIGS, keys.STORES, keys.FEATURES)
+FOLLOWED = (keys.TOPICS, keys.BROKER_CONFIGS, keys.STORES, keys.FEATURES, keys.SCRAM)
 """What the keys begin with."""
 
 OF_LEADERSHIP = (
@@ -60,6 +61,7 @@ class Following:
         recovery: Recovery,
         leading: Leading | None = None,
         features: Features | None = None,
+        users: ScramUsers | None = None,
     ) -> None:
         self._context = context
         self._topics = topics
@@ -68,6 +70,7 @@ class Following:
         self._recovery = recovery
         self._leading = leading
         self._features = features
+        self._users = users
         self._at = context.catalog.revision
         """Up to here memory is as the catalog is."""
         self._turn = trio.Lock()
@@ -124,6 +127,9 @@ class Following:
                 elif key == keys.FEATURES:
                     if self._features is not None:
                         self._features.read()
+                elif key.startswith(keys.SCRAM):
+                    if self._users is not None:
+                        self._users.take(key)
                 elif self._stores.presence is not None:
                     self._stores.load()
             if self._leading is not None and not all(key.startswith(keys.SEGMENTS) for key in changed):
@@ -138,6 +144,8 @@ class Following:
             there = (entry.key for prefix in FOLLOWED for entry in catalog.range(prefix))
             changed = [*there, *(keys.topic_key(topic.name) for topic in self._topics.all()), keys.SLOTS]
             changed.append(keys.PREFERRED)
+            if self._users is not None:
+                changed += [keys.scram_key(user) for user, _ in self._users.all()]
         followed = FOLLOWED if self._leading is None else (*FOLLOWED, *OF_LEADERSHIP, keys.SEGMENTS)
         return [key for key in dict.fromkeys(changed) if key.startswith(followed)]
 

@@ -72,7 +72,9 @@ async def _open_listener(
                 continue
             raise ListenError(_explain(spec, error, option)) from error
         port = sockets[0].getsockname()[1]
-        listener = Listener(spec.name, spec.host, port, spec.advertised_host, spec.advertised_port)
+        listener = Listener(
+            spec.name, spec.host, port, spec.advertised_host, spec.advertised_port, spec.protocol
+        )
         return [ListenerSocket(sock, listener) for sock in sockets]
     raise AssertionError("unreachable")
 

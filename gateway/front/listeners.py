@@ -3,13 +3,14 @@
 A listener is written as Kafka users know it, in one argument instead of three settings
 (`listeners`, `advertised.listeners`, `listener.security.protocol.map`):
 
-    [NAME=]HOST:PORT[@ADVERTISED_HOST:PORT]
+    [NAME=][PROTOCOL://]HOST:PORT[@ADVERTISED_HOST:PORT]
 
     127.0.0.1:9092                        one address
     localhost:9092                        every address of the name, the same port on all of them
     [::1]:0                               an IPv6 address; port 0 picks a free one
     0.0.0.0:9092                          every IPv4 address; `[::]:9092` and `:9092` IPv6 as well
     OUTSIDE=0.0.0.0:9094@kafka.example:9094   a name, and what clients are told to connect to
+    SASL_PLAINTEXT://0.0.0.0:9095             clients say who they are; the name is the protocol's
 
 A client connects to its bootstrap address once and from then on only to what Metadata answers, so a
 wrong advertised address is the most common reason that a client "connects and then hangs". Hence the
@@ -24,6 +25,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass
+from enum import Enum
 
 DEFAULT_LISTENER_NAME = "PLAINTEXT"
 """Name of a listener that was given none; Kafka's name for one without encryption."""
@@ -33,6 +35,19 @@ MAX_PORT = 65_535
 
 WILDCARD_HOSTS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound here
 """Hosts that mean "every address": they can be bound, and can never be advertised."""
+
+
+class SecurityProtocol(Enum):
+    """How clients of a listener speak (`security.protocol`)."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+
+    @property
+    def has_sasl(self) -> bool:
+        """Whether they say who they are by SASL."""
+        return self is SecurityProtocol.SASL_PLAINTEXT
+
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252})")
@@ -56,6 +71,7 @@ class ListenerSpec:
     port: int
     advertised_host: str | None = None
     advertised_port: int | None = None
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
     @property
     def is_wildcard(self) -> bool:
@@ -63,7 +79,9 @@ class ListenerSpec:
 
     def __str__(self) -> str:
         text = join_host_port(self.host, self.port)
-        if self.name != DEFAULT_LISTENER_NAME:
+        if self.protocol is not SecurityProtocol.PLAINTEXT:
+            text = f"{self.protocol.value}://{text}"
+        if self.name != self.protocol.value:
             text = f"{self.name}={text}"
         if self.advertised_host is not None:
             text = f"{text}@{join_host_port(self.advertised_host, self.advertised_port or 0)}"
@@ -79,6 +97,7 @@ class Listener:
     port: int
     advertised_host: str | None = None
     advertised_port: int | None = None
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
     @property
     def is_wildcard(self) -> bool:
@@ -98,18 +117,16 @@ class Listener:
 
 
 def parse_listener(text: str) -> ListenerSpec:
-    """`[NAME=]HOST:PORT[@ADVERTISED_HOST:PORT]` as a ListenerSpec.
+    """`[NAME=][PROTOCOL://]HOST:PORT[@ADVERTISED_HOST:PORT]` as a ListenerSpec.
 
     Raises InvalidListener with what is wrong and an example.
     """
-    if "://" in text:
-        raise InvalidListener(
-            f"listener {text!r}: write it without the protocol, as {text.partition('://')[2] or 'HOST:PORT'}"
-        )
     bind_text, at, advertised_text = text.strip().partition("@")
     name, equals, bind_text = bind_text.rpartition("=")
     if equals and not _NAME.fullmatch(name):
         raise InvalidListener(f"listener {text!r}: {name!r} is not a listener name (letters, digits, . _ -)")
+    protocol_text, scheme, bind_text = bind_text.rpartition("://")
+    protocol = _protocol(protocol_text, text) if scheme else SecurityProtocol.PLAINTEXT
     host, port = split_host_port(bind_text, text)
     advertised_host: str | None = None
     advertised_port: int | None = None
@@ -121,7 +138,17 @@ def parse_listener(text: str) -> ListenerSpec:
                 f"listener {text!r}: clients cannot connect to {advertised_host!r}; after the @ write a host "
                 "name or address by which they reach this machine"
             )
-    return ListenerSpec(name or DEFAULT_LISTENER_NAME, host, port, advertised_host, advertised_port)
+    return ListenerSpec(name or protocol.value, host, port, advertised_host, advertised_port, protocol)
+
+
+def _protocol(name: str, whole: str) -> SecurityProtocol:
+    try:
+        return SecurityProtocol(name)
+    except ValueError:
+        offered = ", ".join(one.value for one in SecurityProtocol)
+        raise InvalidListener(
+            f"listener {whole!r}: {name!r} is not a protocol that is offered; write one of {offered}"
+        ) from None
 
 
 def split_host_port(text: str, whole: str | None = None) -> tuple[str, int]:

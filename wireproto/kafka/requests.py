@@ -23,8 +23,13 @@ LEFT_OVER_BYTES: Final = 3
 topics with a count of four bytes where these versions have one, so three bytes of its own are left behind
 what was read. Kafka passes over whatever is left of any request."""
 
+SCRAM_LEFT_OVER_BYTES: Final = 1
+"""The same behind AlterUserScramCredentials: librdkafka (2.16) ends it with its tagged fields twice."""
+
 
 def _left_over_bytes(api_key: int, api_version: int) -> int:
+    if api_key == ApiKey.ALTER_USER_SCRAM_CREDENTIALS:
+        return SCRAM_LEFT_OVER_BYTES
     return LEFT_OVER_BYTES if api_key == ApiKey.METADATA and api_version >= FLEXIBLE_FROM[api_key] else 0
 
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.front.listeners import InvalidListener, Listener, ListenerSpec, parse_listener
+from gateway.front.listeners import InvalidListener, Listener, ListenerSpec, SecurityProtocol, parse_listener
+
+SASL = SecurityProtocol.SASL_PLAINTEXT
 
 GOOD = [
     ("127.0.0.1:9092", ListenerSpec("PLAINTEXT", "127.0.0.1", 9092)),
+    ("PLAINTEXT://127.0.0.1:9092", ListenerSpec("PLAINTEXT", "127.0.0.1", 9092)),
+    ("SASL_PLAINTEXT://127.0.0.1:9092", ListenerSpec("SASL_PLAINTEXT", "127.0.0.1", 9092, protocol=SASL)),
+    ("IN=SASL_PLAINTEXT://[::1]:9092", ListenerSpec("IN", "::1", 9092, protocol=SASL)),
     ("localhost:0", ListenerSpec("PLAINTEXT", "localhost", 0)),
     ("[::1]:9092", ListenerSpec("PLAINTEXT", "::1", 9092)),
     ("[0:0:0:0:0:0:0:1]:9092", ListenerSpec("PLAINTEXT", "::1", 9092)),
@@ -55,7 +60,7 @@ def test_a_listener_written_out_is_the_same_listener(text: str) -> None:
         ("h:" + "9" * 5000, "not a port"),
         ("a b:1", "not a host name"),
         ("-h:1", "not a host name"),
-        ("PLAINTEXT://127.0.0.1:9092", "as 127.0.0.1:9092"),
+        ("SSL://127.0.0.1:9092", "'SSL' is not a protocol that is offered"),
         ("=h:1", "not a listener name"),
         ("1=h:1", "not a listener name"),
         ("h:1@", "no port"),

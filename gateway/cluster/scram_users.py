@@ -1,0 +1,200 @@
+"""Users and what is kept of their passwords, by mechanism: `/scram/<user>` of the catalog (KIP-554).
+
+Rule: what is kept lets a client be checked and nobody be one. It is still worth hiding: with it a password
+can be guessed, as fast as machines are. So it is in no log, no answer and no metric.
+"""
+
+from __future__ import annotations
+
+import secrets
+from base64 import b64decode, b64encode
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gateway.catalog import keys
+from gateway.catalog.interface import CompareFailed, unchanged
+from gateway.security.principal import USER, Principal
+from gateway.security.scram import (
+    MAX_ITERATIONS,
+    MIN_ITERATIONS,
+    Hash,
+    Known,
+    ScramCredential,
+    from_salted,
+)
+
+if TYPE_CHECKING:
+    from gateway.catalog.interface import Catalog
+
+SECRET_BYTES: Final = 32
+MAX_NAME_BYTES: Final = 255
+"""Longest name of a user: it is part of a key, with three characters for each that is not plain."""
+
+
+class Refusal(Enum):
+    """Why a change is not made."""
+
+    NO_NAME = "Username must not be empty"
+    BAD_NAME = "The name has characters that SCRAM cannot carry: ASCII without NUL is what there is"
+    NO_MECHANISM = "Unknown SCRAM mechanism"
+    TOO_FEW = "Too few iterations"
+    TOO_MANY = "Too many iterations"
+    NO_SALT = "The salt, or the salted password, is empty"
+    TWICE = "A user credential cannot be altered twice in the same request"
+    NONE_THERE = "Attempt to delete a user credential that does not exist"
+
+
+class Deletion(NamedTuple):
+    """A credential is to go. `mechanism` is a number, of whatever the client sent."""
+
+    user: str
+    mechanism: int
+
+
+class Upsertion(NamedTuple):
+    """A credential is to be, or to be another one. The password was salted by the client."""
+
+    user: str
+    mechanism: int
+    iterations: int
+    salt: bytes
+    salted_password: bytes
+
+
+Change = Deletion | Upsertion
+
+_BY_NUMBER: Final[Mapping[int, Hash]] = {kind.number: kind for kind in Hash}
+
+
+class BadUser(ValueError):
+    """What is in the catalog is not a user."""
+
+
+def pack(credentials: Mapping[Hash, ScramCredential]) -> bytes:
+    """The value of a user."""
+    return keys.pack(
+        {
+            kind.value: {
+                "salt": b64encode(one.salt).decode(),
+                "stored_key": b64encode(one.stored_key).decode(),
+                "server_key": b64encode(one.server_key).decode(),
+                "iterations": one.iterations,
+            }
+            for kind, one in credentials.items()
+        }
+    )
+
+
+def unpack(value: bytes) -> dict[Hash, ScramCredential]:
+    """What is kept of a user. Raises BadUser."""
+    try:
+        return {
+            Hash(name): ScramCredential(
+                b64decode(one["salt"], validate=True),
+                b64decode(one["stored_key"], validate=True),
+                b64decode(one["server_key"], validate=True),
+                int(one["iterations"]),
+            )
+            for name, one in keys.unpack(value).items()
+        }
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise BadUser(str(error)) from None
+
+
+class ScramUsers:
+    """Those of a cluster, as of the last key that was taken (`gateway.cluster.following`)."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._users: dict[str, dict[Hash, ScramCredential]] = {}
+        self.load()
+
+    def load(self) -> None:
+        """Take all of them anew."""
+        self._users = {}
+        for entry in self._catalog.range(keys.SCRAM):
+            self.take(entry.key)
+
+    def take(self, key: str) -> None:
+        """This one may be different. One that cannot be read is nobody: he cannot come in."""
+        user, entry = keys.user_of_scram(key), self._catalog.get(key)
+        self._users.pop(user, None)
+        if entry is not None:
+            try:
+                self._users[user] = unpack(entry.value)
+            except BadUser:
+                return
+
+    def of(self, user: str) -> Mapping[Hash, ScramCredential] | None:
+        """What is kept of a user; None: there is no such user."""
+        return self._users.get(user)
+
+    def all(self) -> Iterator[tuple[str, Mapping[Hash, ScramCredential]]]:
+        """Every user, by name."""
+        yield from sorted(self._users.items())
+
+    def known(self, kind: Hash, user: str) -> Known | None:
+        """Somebody who may come in by this mechanism."""
+        credential = self._users.get(user, {}).get(kind)
+        return None if credential is None else Known(credential, Principal(USER, user))
+
+    async def secret(self) -> bytes:
+        """The cluster's own, for salts of users that there are not; made when it is asked for first."""
+        while True:
+            entry = self._catalog.get(keys.SCRAM_SECRET)
+            if entry is not None:
+                return entry.value
+            made = {keys.SCRAM_SECRET: secrets.token_bytes(SECRET_BYTES)}
+            try:
+                await self._catalog.transact(unchanged(self._catalog, made), made)
+            except CompareFailed:
+                continue  # another gateway was faster
+
+    async def alter(self, changes: Sequence[Change]) -> dict[str, Refusal | None]:
+        """Make the changes of users of whom all can be made; what is against the others. A user who is named
+        twice is not changed.
+        """
+        times = Counter(change.user for change in changes)
+        refused: dict[str, Refusal | None] = {}
+        for change in changes:
+            user = change.user
+            refused[user] = refused.get(user) or (Refusal.TWICE if times[user] > 1 else self._refusal(change))
+        for change in changes:
+            if refused[change.user] is None:
+                refused[change.user] = await self._make(change)
+        return refused
+
+    def _refusal(self, change: Change) -> Refusal | None:
+        if not change.user:
+            return Refusal.NO_NAME
+        if change.mechanism not in _BY_NUMBER:
+            return Refusal.NO_MECHANISM
+        if isinstance(change, Deletion):
+            return None
+        if not change.user.isascii() or "\0" in change.user or len(change.user) > MAX_NAME_BYTES:
+            return Refusal.BAD_NAME
+        if change.iterations < MIN_ITERATIONS:
+            return Refusal.TOO_FEW
+        if change.iterations > MAX_ITERATIONS:
+            return Refusal.TOO_MANY
+        return None if change.salt and change.salted_password else Refusal.NO_SALT
+
+    async def _make(self, change: Change) -> Refusal | None:
+        key, kind = keys.scram_key(change.user), _BY_NUMBER[change.mechanism]
+        while True:
+            entry = self._catalog.get(key)
+            there = {} if entry is None else unpack(entry.value)
+            if isinstance(change, Upsertion):
+                there[kind] = from_salted(kind, change.salted_password, change.salt, change.iterations)
+            elif there.pop(kind, None) is None:
+                return Refusal.NONE_THERE
+            puts = {key: pack(there)} if there else {}
+            deletes = () if there else (key,)
+            try:
+                await self._catalog.transact(unchanged(self._catalog, [key]), puts, deletes)
+            except CompareFailed:
+                continue  # changed by somebody else meanwhile
+            self.take(key)
+            return None

@@ -1,0 +1,42 @@
+"""What a connection of a listener with SASL goes through: the mechanisms that there are, over the users that
+there are.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gateway.security.mechanism import Exchange
+from gateway.security.sasl_session import SaslSession
+from gateway.security.scram import NONCE_BYTES, Hash, Known, ScramExchange
+
+if TYPE_CHECKING:
+    from gateway.cluster.scram_users import ScramUsers
+    from gateway.front.listeners import Listener
+
+
+class Sessions:
+    """`secret` is the cluster's (`ScramUsers.secret`); `max_session_ms` is `connections.max.reauth.ms`."""
+
+    def __init__(self, users: ScramUsers, secret: bytes, max_session_ms: int = 0) -> None:
+        self._users = users
+        self._secret = secret
+        self._max_session_ms = max_session_ms
+        self._mechanisms: dict[str, Callable[[], Exchange]] = {
+            kind.value: partial(self._scram, kind) for kind in Hash
+        }
+
+    def begin(self, listener: Listener) -> SaslSession | None:
+        """That of a new connection; None where nobody is asked who he is."""
+        if not listener.protocol.has_sasl:
+            return None
+        return SaslSession(self._mechanisms, self._max_session_ms)
+
+    def _scram(self, kind: Hash) -> ScramExchange:
+        def lookup(name: str, is_token: bool) -> Known | None:
+            return None if is_token else self._users.known(kind, name)
+
+        return ScramExchange(kind, lookup, self._secret, secrets.token_bytes(NONCE_BYTES))
