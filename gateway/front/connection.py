@@ -66,6 +66,7 @@ from gateway.front.limits import (
 from gateway.front.listeners import Listener, join_host_port
 from gateway.front.memory import ConnectionMemory
 from gateway.front.output import Output
+from gateway.front.tls import HandshakeFailed, TlsLink, TlsOutput
 from gateway.security.sasl_session import SaslSession, Stage
 from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.framing import FrameReader
@@ -109,6 +110,7 @@ class Connection:
         "_local_address",
         "_output",
         "_scope",
+        "_tls",
         "_work",
         "client",
         "client_address",
@@ -131,7 +133,11 @@ class Connection:
         self.sasl = context.begin_session(listener)
         """Who the client is, on a listener that asks for it."""
         self._frames = FrameReader(max_frame_bytes(self.sasl, limits.max_request_bytes))
-        self._output = Output(sock, client.turns)
+        certificates = context.tls_of(listener)
+        self._tls = None if certificates is None else TlsLink(certificates)
+        self._output = (
+            Output(sock, client.turns) if self._tls is None else TlsOutput(sock, client.turns, self._tls)
+        )
         self.memory = ConnectionMemory(client)
         self._answers = AnswerQueue(self._output, self.memory, limits)
         self._deadlines = Deadlines(limits)
@@ -149,6 +155,8 @@ class Connection:
         """
         try:
             with self._scope:
+                if self._tls is not None and not await self._shake_hands(self._tls):
+                    return
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._write)
                     await self._read()
@@ -156,6 +164,18 @@ class Connection:
         finally:
             self._answers.forget()
             self.memory.give_back_all()
+
+    async def _shake_hands(self, tls: TlsLink) -> bool:
+        """Whether the client speaks TLS as it should; it may take as long as a first request."""
+        try:
+            await tls.shake_hands(self.socket, self._context.handshakes)
+        except HandshakeFailed as failure:
+            self._end("handshake", f"the TLS handshake failed: {failure}")
+            return False
+        except OSError:
+            self.reason = self.reason or "client"
+            return False
+        return True
 
     async def finish(self, *, linger: bool) -> None:
         """Closes the socket; with `linger` so that the last answers arrive.
@@ -166,6 +186,8 @@ class Connection:
         closed, nor for one that does not read.
         """
         try:
+            if self._tls is not None:
+                self._tls.say_end(self.socket)
             if linger and self.reason in _ENDED_BY_US:
                 self.socket.shutdown(socket.SHUT_WR)
                 scratch = bytearray(LINGER_CHUNK_BYTES)
@@ -274,13 +296,17 @@ class Connection:
             if deadlines.partial and deadlines.frame_began == math.inf:
                 deadlines.frame_began = now
             deadlines.input_waiting_since = now
-            await context.readiness.wait(self.socket)
+            if self._tls is None or not self._tls.has_some:
+                await context.readiness.wait(self.socket)
             deadlines.input_waiting_since = math.inf
         if context.shutting_down.is_set():
             self.reason = self.reason or "shutdown"
             return False
         try:
-            count = self.socket.recv_into(frames.buffer())
+            if self._tls is None:
+                count = self.socket.recv_into(frames.buffer())
+            else:
+                count = self._tls.recv_into(self.socket, frames.buffer())
         except BlockingIOError:
             return True  # woken for nothing
         except OSError:

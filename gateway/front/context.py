@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from gateway.front.dispatch import Dispatcher
 from gateway.front.limits import Limits
 from gateway.front.listeners import Listener
 from gateway.front.readiness import Readiness
+from gateway.front.tls import HANDSHAKES_AT_ONCE
 from gateway.security.sasl_session import SaslSession
 
 if TYPE_CHECKING:
@@ -27,6 +29,10 @@ DECODING_AT_ONCE = 1
 
 def _without_sasl(_listener: Listener) -> None:
     """Nobody is asked who he is."""
+
+
+def _without_tls(_listener: Listener) -> None:
+    """What is said can be read by all."""
 
 
 @dataclass(slots=True)
@@ -41,6 +47,7 @@ class ConnectionContext:
     Connections take by the shares of their clients (`gateway.front.clients`).
 
     `begin_session` makes what a connection of a listener with SASL has to go through; None for others.
+    `tls_of` gives the certificates of a listener with TLS, as they are at that moment; None for others.
     """
 
     dispatcher: Dispatcher
@@ -56,6 +63,8 @@ class ConnectionContext:
     produce_gate: Gate
     log: LogLimit
     begin_session: Callable[[Listener], SaslSession | None] = _without_sasl
+    tls_of: Callable[[Listener], ssl.SSLContext | None] = _without_tls
+    handshakes: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(HANDSHAKES_AT_ONCE))
     shutting_down: trio.Event = field(default_factory=trio.Event)
     readiness: Readiness = field(default_factory=Readiness)
     decoding: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(DECODING_AT_ONCE))

@@ -92,9 +92,7 @@ class Output:
         except BlockingIOError:
             self.full = True
         except OSError as error:
-            self.error = error
-            self._buffers.clear()
-            self.unsent = 0
+            self._fail(error)
 
     async def drain(self) -> None:
         """Writes everything, also what is put meanwhile. Raises OSError when the client is gone."""
@@ -104,7 +102,7 @@ class Output:
         try:
             if not self.full:
                 self.try_send()
-            while self._buffers:
+            while self.unsent:
                 self.waiting_since = trio.current_time()
                 try:
                     await trio.lowlevel.wait_writable(self._socket)
@@ -118,11 +116,21 @@ class Output:
         if self.error is not None:
             raise self.error
 
+    def _fail(self, error: OSError) -> None:
+        """The client is gone."""
+        self.error = error
+        self._buffers.clear()
+        self.unsent = 0
+
+    def _is_sent(self, size: int) -> None:
+        """The kernel has so many bytes more."""
+        self.unsent -= size
+        self.drained += size
+        self._turns.left -= (size >> 10) * SENT_KIB
+
     def _remove(self, sent: int) -> None:
         buffers = self._buffers
-        self.unsent -= sent
-        self.drained += sent
-        self._turns.left -= (sent >> 10) * SENT_KIB
+        self._is_sent(sent)
         while sent:
             size = len(buffers[0])
             if sent < size:

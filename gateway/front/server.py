@@ -15,6 +15,7 @@ from __future__ import annotations
 import errno
 import logging
 import socket
+import ssl
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -86,7 +87,8 @@ class Server:
 
     `produce_gate` is for the log: closed, it makes producers' connections wait. `broker` is handed to the
     handlers. `hurry` is called when the memory of requests is waited for whose answers are put off: with the
-    client that waits for itself, or with None if others wait, too. `begin_session`: see `ConnectionContext`.
+    client that waits for itself, or with None if others wait, too. `begin_session` and
+    `tls_of`: see `ConnectionContext`.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class Server:
         produce_gate: Gate | None = None,
         hurry: Callable[[str | None], None] = lambda _client: None,
         begin_session: Callable[[Listener], SaslSession | None] = lambda _listener: None,
+        tls_of: Callable[[Listener], ssl.SSLContext | None] = lambda _listener: None,
     ) -> None:
         self.limits = limits or Limits()
         self.metrics = metrics
@@ -116,6 +119,7 @@ class Server:
             produce_gate=produce_gate or Gate(),
             log=LogLimit(logging.getLogger("gateway.front.connection")),
             begin_session=begin_session,
+            tls_of=tls_of,
         )
         self._hurry = hurry
         self.addresses: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import struct
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -208,6 +209,7 @@ async def running(
     listen: str = "127.0.0.1:0",
     fakes: Fakes | None = None,
     begin_session: Callable[[Listener], SaslSession | None] = lambda _listener: None,
+    tls_of: Callable[[Listener], ssl.SSLContext | None] = lambda _listener: None,
 ) -> AsyncIterator[Running]:
     """A server for the length of the block, then shut down in order."""
     fakes = fakes or Fakes()
@@ -217,7 +219,7 @@ async def running(
     )
     server = Server(
         registry=fakes.registry, broker=cast(Any, broker), metrics=Metrics(with_process=False), limits=limits,
-        hurry=lambda _client: fakes.release.set(), begin_session=begin_session,
+        hurry=lambda _client: fakes.release.set(), begin_session=begin_session, tls_of=tls_of,
     )  # fmt: skip
     sockets = await open_listeners([parse_listener(listen)])
     async with trio.open_nursery() as nursery:

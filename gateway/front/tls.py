@@ -1,0 +1,191 @@
+"""TLS of one connection: between the socket's bytes and those that Kafka's frames are in.
+
+Theory of operation. OpenSSL works on two buffers in memory: what came from the socket, and what is to go
+there. So nothing here waits, and reading and writing stay what they are without TLS: `recv_into` and a send
+that takes what the kernel takes. It costs half of what a stream that waits for itself does, as long as what
+is written together is encrypted together (`SEALED_BYTES`): each write is a record with a cost of its own.
+
+What is encrypted must be sent, in this order, before anything else is; so it is kept until the kernel has
+taken it, and nothing is encrypted beyond it (`TlsOutput`).
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import Final
+
+import trio
+
+from gateway.common.handlers import Buffer
+from gateway.common.turns import Turns
+from gateway.front.output import Output
+
+RECEIVED_BYTES: Final = 64 * 1024
+"""Taken from the socket at once: four of the largest records."""
+
+SEALED_BYTES: Final = 64 * 1024
+"""Encrypted at once, in records of 16 KiB."""
+
+MAX_HANDSHAKE_BYTES: Final = 64 * 1024
+"""What a client may send before it is connected: a chain of certificates is some kilobytes."""
+
+HANDSHAKES_AT_ONCE: Final = 8
+"""Of all connections, in worker threads: each is a millisecond or two of processor time."""
+
+
+class HandshakeFailed(Exception):
+    """The client does not speak TLS as this listener does; the message says what is wrong."""
+
+
+class TlsLink:
+    """The TLS of a connection that was accepted. Not safe for use by two tasks at once."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._received = ssl.MemoryBIO()
+        self._to_send = ssl.MemoryBIO()
+        self._object = context.wrap_bio(self._received, self._to_send, server_side=True)
+
+    # the handshake -----------------------------------------------------------------------------------------
+
+    async def shake_hands(self, sock: socket.socket, at_once: trio.CapacityLimiter) -> None:
+        """Agree with the client; the caller bounds the time. Raises HandshakeFailed; OSError: it is gone."""
+        taken = 0
+        while True:
+            try:
+                await trio.to_thread.run_sync(self._object.do_handshake, limiter=at_once)
+            except ssl.SSLWantReadError:
+                await self._send_all(sock)
+            except ssl.SSLError as error:
+                await self._send_all(sock)  # the alert says why
+                raise HandshakeFailed(_said(error)) from None
+            else:
+                await self._send_all(sock)
+                return
+            await trio.lowlevel.wait_readable(sock)
+            try:
+                data = sock.recv(RECEIVED_BYTES)
+            except BlockingIOError:
+                continue
+            if not data:
+                raise ConnectionResetError("it left in the middle of the handshake")
+            taken += len(data)
+            if taken > MAX_HANDSHAKE_BYTES:
+                raise HandshakeFailed(f"its handshake has more than {MAX_HANDSHAKE_BYTES} bytes")
+            self._received.write(data)
+
+    async def _send_all(self, sock: socket.socket) -> None:
+        data = memoryview(self._to_send.read())
+        while data:
+            try:
+                data = data[sock.send(data) :]
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(sock)
+
+    # reading -----------------------------------------------------------------------------------------------
+
+    @property
+    def has_some(self) -> bool:
+        """Whether there is something to read before the socket is asked."""
+        return self._object.pending() > 0 or self._received.pending > 0
+
+    def recv_into(self, sock: socket.socket, buffer: memoryview) -> int:
+        """As `socket.recv_into`: how many bytes of the client's are in the buffer now, 0 at the end. Raises
+        BlockingIOError, there are none yet; OSError, the connection is broken.
+        """
+        filled = self._read(buffer)
+        while filled == 0:
+            data = sock.recv(RECEIVED_BYTES)
+            if not data:
+                return 0  # whether the end was announced does not matter: frames have their sizes
+            self._received.write(data)
+            filled = self._read(buffer)
+        return max(0, filled)
+
+    def _read(self, buffer: memoryview) -> int:
+        """What was received already, as much as fits; -1: the client has said that this was all."""
+        filled = 0
+        while filled < len(buffer):
+            try:
+                count = self._object.read(len(buffer) - filled, buffer[filled:])
+            except ssl.SSLWantReadError:
+                break
+            if not count:
+                return filled or -1
+            filled += int(count)
+        return filled
+
+    # writing -----------------------------------------------------------------------------------------------
+
+    def seal(self, data: bytes) -> bytes:
+        """These bytes, and whatever else is to be sent before them, encrypted. Raises OSError."""
+        if data:
+            self._object.write(data)
+        return self._to_send.read()
+
+    def say_end(self, sock: socket.socket) -> None:
+        """Tell the client that this was all, as far as it can be told at once."""
+        try:
+            self._object.unwrap()
+        except (ssl.SSLError, ValueError):
+            pass  # it has not said so itself yet
+        try:
+            sock.send(self._to_send.read())
+        except OSError:
+            pass  # gone
+
+
+class TlsOutput(Output):
+    """See `Output`. `unsent` counts what was put, until it is sent; also while it is encrypted."""
+
+    __slots__ = ("_link", "_sealed", "_sealed_size")
+
+    def __init__(self, sock: socket.socket, turns: Turns, link: TlsLink) -> None:
+        super().__init__(sock, turns)
+        self._link = link
+        self._sealed = memoryview(b"")
+        """Encrypted, and not sent yet."""
+        self._sealed_size = 0
+        """What of `unsent` is in it."""
+
+    def try_send(self) -> None:
+        """See `Output.try_send`."""
+        try:
+            while self._sealed or self._buffers:
+                if not self._sealed:
+                    data = self._take(SEALED_BYTES)
+                    self._sealed, self._sealed_size = memoryview(self._link.seal(data)), len(data)
+                self._sealed = self._sealed[self._socket.send(self._sealed) :]
+                if self._sealed:
+                    self.full = True
+                    return
+                self._is_sent(self._sealed_size)
+                self._sealed_size = 0
+            self.full = False
+        except BlockingIOError:
+            self.full = True
+        except OSError as error:
+            self._fail(error)
+            self._sealed = memoryview(b"")
+
+    def _take(self, size: int) -> bytes:
+        """So many bytes of what was put, at most, taken out."""
+        taken: list[Buffer] = []
+        left, buffers = size, self._buffers
+        while buffers and left:
+            first = buffers[0]
+            if len(first) > left:
+                taken.append(memoryview(first)[:left])
+                buffers[0] = memoryview(first)[left:]
+                break
+            taken.append(buffers.popleft())
+            left -= len(first)
+        return b"".join(taken)
+
+
+def _said(error: ssl.SSLError) -> str:
+    """What OpenSSL calls it; a client that speaks no TLS, by name."""
+    reason = error.reason or str(error)
+    if reason in {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNEXPECTED_MESSAGE"}:
+        return f"it does not speak TLS ({reason}): this listener is TLS, and security.protocol is another one"
+    return reason
