@@ -81,6 +81,18 @@ class ServingSettings(ServerSettings, LogSettings):
     listen: tuple[ListenerSpec, ...] = (ListenerSpec(DEFAULT_LISTENER_NAME, "127.0.0.1", 9092),)
     """Where Kafka clients connect; at least one."""
 
+    tls_certificate: Path | None = None
+    """PEM file with the certificate, and its chain, of listeners with TLS; None: there are none."""
+
+    tls_key: Path | None = None
+    """PEM file with its private key; None: that is in the same file."""
+
+    tls_client_ca: Path | None = None
+    """PEM file with those who sign the certificates of clients."""
+
+    tls_client_auth: str = "none"
+    """Whether clients have to show one: "none", "requested" or "required"."""
+
     http: ListenerSpec | None = None
     """Where to serve the status page and its JSON over HTTP; None: nowhere."""
 

@@ -66,14 +66,39 @@ class Option:
     off: bool = False
 
 
+CLIENT_AUTH: Final = ("none", "requested", "required")
+"""As in `gateway.front.certificates`, which takes long to import."""
+
 OPTIONS: Final[dict[str, Option]] = {
     "listen": Option(
         "Where Kafka clients connect; may be given several times. A host name binds every address it has, "
         "port 0 picks a free one. What follows @ is the address that clients are told to use: needed behind "
         "NAT, in containers, and wherever clients do not reach the bound address.",
         parsing.parse_listeners,
-        metavar="[NAME=]HOST:PORT[@HOST:PORT]",
+        metavar="[NAME=][PROTOCOL://]HOST:PORT[@HOST:PORT]",
         repeatable=True,
+    ),
+    "tls_certificate": Option(
+        "File with the certificate of listeners with TLS (SSL:// and SASL_SSL://), its chain, and the key "
+        "unless --tls-key names another file: PEM. It is read again when it changes.",
+        parsing.parse_file,
+        metavar="FILE",
+    ),
+    "tls_key": Option(
+        "File with the private key of --tls-certificate: PEM, without a password.",
+        parsing.parse_file,
+        metavar="FILE",
+    ),
+    "tls_client_ca": Option(
+        "File with the certificates of those who sign the certificates of clients: PEM.",
+        parsing.parse_file,
+        metavar="FILE",
+    ),
+    "tls_client_auth": Option(
+        "Whether clients of listeners with TLS have to show a certificate: 'none', 'requested' (one that is "
+        "shown has to be good) or 'required'.",
+        parsing.parse_choice(CLIENT_AUTH),
+        metavar="|".join(CLIENT_AUTH),
     ),
     "data": Option(
         "Directory of all data, made if absent. One process uses it at a time.",

@@ -39,6 +39,7 @@ from gateway.cluster.features import Features
 from gateway.cluster.remembering import COMPARED_SECONDS, Remembering, end_lives
 from gateway.cluster.stores import Stores
 from gateway.common.metrics import Metrics
+from gateway.front.certificates import BadCertificates, CertificateFiles, Certificates, ClientAuth
 from gateway.front.limits import Limits
 from gateway.front.listener_sockets import ListenerSocket, open_listeners
 from gateway.front.listeners import Listener
@@ -349,6 +350,7 @@ class Life(abc.ABC):
     async def _serve(self, broker: Broker) -> None:
         sockets = await open_listeners(self.settings.listen)
         await self._tell_address(broker, sockets)
+        certificates = _certificates(self.settings)
         begin_session: Callable[[Listener], SaslSession | None] = _without_sasl
         if any(one.protocol.has_sasl for one in self.settings.listen):
             begin_session = Sessions(broker.scram_users, await broker.scram_users.secret()).begin
@@ -360,15 +362,36 @@ class Life(abc.ABC):
             produce_gate=broker.context.window_gate,
             hurry=broker.wake_parked,
             begin_session=begin_session,
+            tls_of=lambda listener: (
+                certificates.context if certificates is not None and listener.protocol.has_tls else None
+            ),
         )
         self._answer()
         async with trio.open_nursery() as nursery:
+            if certificates is not None:
+                nursery.start_soon(certificates.run)
             nursery.start_soon(self._answer_once_compared)
             nursery.start_soon(self._shut_down, server, broker)
             nursery.start_soon(_wake_parked, server, broker)
             await nursery.start(_serve_clients, server, sockets, nursery)
             self.health.ready()
             self._say_ready(sockets)
+
+
+def _certificates(settings: ServingSettings) -> Certificates | None:
+    """Those of the listeners with TLS, if there are any. Raises BadCertificates."""
+    with_tls = [one for one in settings.listen if one.protocol.has_tls]
+    if not with_tls:
+        return None
+    if settings.tls_certificate is None:
+        raise BadCertificates(f"listener {with_tls[0]} needs a certificate: --tls-certificate FILE")
+    files = CertificateFiles(
+        settings.tls_certificate,
+        settings.tls_key,
+        settings.tls_client_ca,
+        ClientAuth(settings.tls_client_auth),
+    )
+    return Certificates(files)
 
 
 def _without_sasl(_listener: Listener) -> SaslSession | None:

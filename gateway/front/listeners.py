@@ -41,12 +41,19 @@ class SecurityProtocol(Enum):
     """How clients of a listener speak (`security.protocol`)."""
 
     PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
     SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
 
     @property
     def has_sasl(self) -> bool:
         """Whether they say who they are by SASL."""
-        return self is SecurityProtocol.SASL_PLAINTEXT
+        return self in {SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL}
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether what they say is encrypted."""
+        return self in {SecurityProtocol.SSL, SecurityProtocol.SASL_SSL}
 
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
