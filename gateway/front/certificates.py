@@ -120,5 +120,5 @@ def _names(*paths: Path | None) -> str:
 
 def _said(error: OSError | ValueError) -> str:
     if isinstance(error, ssl.SSLError):
-        return error.reason or str(error)
+        return error.reason or "something in it is not PEM"
     return getattr(error, "strerror", None) or str(error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,28 +10,14 @@ from pathlib import Path
 import pytest
 import trio
 
+from tests.peers.certificates import self_signed
 from tests.unit.gateway.kafka_wire import ECHO, Fakes, Running, answer, request, run, running
 
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with a key and a certificate for localhost, which signs itself."""
-    directory = tmp_path_factory.mktemp("tls")
-    key, made = directory / "key.pem", directory / "certificate.pem"
-    names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-    ]
-    command += ["-subj", "/CN=localhost", "-addext", names, "-days", "30"]
-    command += ["-keyout", str(key), "-out", str(made)]
-    subprocess.run(command, check=True, capture_output=True)
+    made, key = self_signed(tmp_path_factory.mktemp("tls"))
     made.write_text(made.read_text() + key.read_text())
     return made
 

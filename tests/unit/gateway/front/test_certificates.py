@@ -1,0 +1,120 @@
+"""Certificates that are read, refused, and read again."""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from gateway.front.certificates import (
+    LOOK_SECONDS,
+    BadCertificates,
+    CertificateFiles,
+    Certificates,
+    ClientAuth,
+)
+from tests.peers.certificates import self_signed
+
+Pair = tuple[Path, Path]
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> list[Pair]:
+    """Two certificates, with their keys."""
+    directory = tmp_path_factory.mktemp("pem")
+    return [self_signed(directory, name) for name in ("one", "two")]
+
+
+def serial(context: ssl.SSLContext, trusted: Path) -> str:
+    """Of the certificate that a client is shown."""
+    client = ssl.create_default_context(cafile=trusted)
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = context.wrap_bio(to_server, to_client, server_side=True)
+    theirs = client.wrap_bio(to_client, to_server, server_hostname="localhost")
+    for _ in range(4):
+        for one in (theirs, ours):
+            try:
+                one.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+    found = theirs.getpeercert()
+    assert found is not None
+    return str(found["serialNumber"])
+
+
+def test_key_and_certificate_may_be_one_file(pairs: list[Pair], tmp_path: Path) -> None:
+    certificate, key = pairs[0]
+    both = tmp_path / "both.pem"
+    both.write_text(certificate.read_text() + key.read_text())
+    shown = serial(Certificates(CertificateFiles(both)).context, certificate)
+    assert shown == serial(Certificates(CertificateFiles(certificate, key)).context, certificate)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [(None, "No such file"), ("", "is not PEM"), ("hello", "is not PEM")]
+)
+def test_what_is_none_is_refused(pairs: list[Pair], tmp_path: Path, text: str | None, said: str) -> None:
+    bad = tmp_path / "bad.pem"
+    if text is not None:
+        bad.write_text(text)
+    with pytest.raises(BadCertificates, match=said) as raised:
+        Certificates(CertificateFiles(bad, pairs[0][1]))
+    assert str(bad) in str(raised.value)
+    assert "what is needed is a certificate with its chain" in str(raised.value)
+
+
+def test_a_key_of_another_certificate_is_refused(pairs: list[Pair]) -> None:
+    with pytest.raises(BadCertificates, match="KEY_VALUES_MISMATCH"):
+        Certificates(CertificateFiles(pairs[0][0], pairs[1][1]))
+
+
+def test_a_key_with_a_password_is_refused_and_nobody_is_asked(pairs: list[Pair], tmp_path: Path) -> None:
+    locked = tmp_path / "locked.pem"
+    command = ["openssl", "ec", "-in", str(pairs[0][1]), "-aes256", "-passout", "pass:x", "-out", str(locked)]
+    subprocess.run(command, check=True, capture_output=True)
+    with pytest.raises(BadCertificates, match="the key has a password"):
+        Certificates(CertificateFiles(pairs[0][0], locked))
+
+
+def test_who_asks_clients_for_certificates_says_who_signs_them(pairs: list[Pair]) -> None:
+    certificate, key = pairs[0]
+    for auth in (ClientAuth.REQUESTED, ClientAuth.REQUIRED):
+        with pytest.raises(BadCertificates, match="--tls-client-ca"):
+            Certificates(CertificateFiles(certificate, key, client_auth=auth))
+    with pytest.raises(BadCertificates, match="NO_CERTIFICATE_OR_CRL_FOUND"):
+        Certificates(CertificateFiles(certificate, key, pairs[1][1], ClientAuth.REQUIRED))
+    made = Certificates(CertificateFiles(certificate, key, pairs[1][0], ClientAuth.REQUIRED))
+    assert made.context.verify_mode is ssl.CERT_REQUIRED
+    made = Certificates(CertificateFiles(certificate, key, pairs[1][0], ClientAuth.REQUESTED))
+    assert made.context.verify_mode is ssl.CERT_OPTIONAL
+
+
+def test_other_files_are_read_again_and_half_a_pair_is_not(
+    pairs: list[Pair], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+        shutil.copy(pairs[0][0], certificate)
+        shutil.copy(pairs[0][1], key)
+        made = Certificates(CertificateFiles(certificate, key))
+        first = serial(made.context, pairs[0][0])
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(made.run)
+            await trio.sleep(LOOK_SECONDS * 1.5)
+            before = made.context
+            shutil.copy(pairs[1][0], certificate)
+            await trio.sleep(LOOK_SECONDS)
+            assert made.context is before
+            assert "those from before are used" in caplog.text
+            assert serial(made.context, pairs[0][0]) == first
+            shutil.copy(pairs[1][1], key)
+            await trio.sleep(LOOK_SECONDS)
+            assert serial(made.context, pairs[1][0]) != first
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
