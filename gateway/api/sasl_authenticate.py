@@ -11,6 +11,7 @@ Version notes
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
 FAILED_SECONDS: Final = 0.1
 """Before a client is told that it has failed: Kafka's `connection.failed.authentication.delay.ms`."""
 
+PASSWORDS_AT_ONCE: Final = 2
+"""Passwords that are hashed at the same time, for all who come in by PLAIN."""
+
+_limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("passwords at once")
+
 _Answer: Any = RESPONSE_CLASSES[ApiKey.SASL_AUTHENTICATE]
 _WITHOUT_SASL: Final = Told(
     ErrorCode.ILLEGAL_SASL_STATE,
@@ -41,7 +47,11 @@ async def sasl_authenticate(request: Request, broker: Broker) -> Response:
     told = _WITHOUT_SASL
     if request.sasl is not None:
         token, now_ms = bytes(request.body.auth_bytes), broker.context.now_ms()
-        told = request.sasl.authenticate(token, request.header.api_version, now_ms)
+        authenticate = partial(request.sasl.authenticate, token, request.header.api_version, now_ms)
+        if request.sasl.takes_long:
+            told = await trio.to_thread.run_sync(authenticate, limiter=_at_once())
+        else:
+            told = authenticate()
     if told.closes:
         request.closes = f"authentication failed: {told.why or told.message}"
         if told.error is ErrorCode.SASL_AUTHENTICATION_FAILED:
@@ -53,3 +63,11 @@ async def sasl_authenticate(request: Request, broker: Broker) -> Response:
         session_lifetime_ms=told.lifetime_ms,
     )
     return answer(request, response)
+
+
+def _at_once() -> trio.CapacityLimiter:
+    try:
+        return _limiter.get()
+    except LookupError:
+        _limiter.set(trio.CapacityLimiter(PASSWORDS_AT_ONCE))
+        return _limiter.get()

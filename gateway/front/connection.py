@@ -479,7 +479,7 @@ class Connection:
         """A frame that is no request, after SaslHandshake 0."""
         self._deadlines.frame_began = math.inf
         self._deadlines.served += 1
-        told = sasl.frame(token, now_ms)
+        told = await trio.to_thread.run_sync(sasl.frame, token, now_ms)
         if told.closes:
             await trio.sleep(FAILED_SECONDS)
         self._output.put(framed(told))

@@ -10,8 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.security.mechanism import Exchange
+from gateway.security.plain import PlainExchange
 from gateway.security.sasl_session import SaslSession
-from gateway.security.scram import NONCE_BYTES, Hash, Known, ScramExchange
+from gateway.security.scram import NONCE_BYTES, Hash, Known, ScramExchange, is_password, nobody
 
 if TYPE_CHECKING:
     from gateway.cluster.scram_users import ScramUsers
@@ -28,6 +29,7 @@ class Sessions:
         self._mechanisms: dict[str, Callable[[], Exchange]] = {
             kind.value: partial(self._scram, kind) for kind in Hash
         }
+        self._mechanisms["PLAIN"] = lambda: PlainExchange(self._is_right)
 
     def begin(self, listener: Listener) -> SaslSession | None:
         """That of a new connection; None where nobody is asked who he is."""
@@ -40,3 +42,12 @@ class Sessions:
             return None if is_token else self._users.known(kind, name)
 
         return ScramExchange(kind, lookup, self._secret, secrets.token_bytes(NONCE_BYTES))
+
+    def _is_right(self, user: str, password: str) -> bool:
+        """Whether it is the user's password, by whichever mechanism it was set."""
+        kept = self._users.of(user)
+        if not kept:
+            is_password(Hash.SHA_256, nobody(Hash.SHA_256, user, self._secret), password)
+            return False
+        found = [is_password(kind, one, password) for kind, one in kept.items()]
+        return True in found

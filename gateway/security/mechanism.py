@@ -37,7 +37,11 @@ class Step(NamedTuple):
 
 
 class Exchange(Protocol):
-    """One authentication by one mechanism."""
+    """One authentication by one mechanism. `takes_long`: a step is milliseconds of processor time, and is for
+    a worker thread.
+    """
+
+    takes_long: bool
 
     def step(self, token: bytes) -> Step:
         """Take the client's next token. Raises Refused; then the exchange is over as well."""

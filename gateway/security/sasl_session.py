@@ -95,6 +95,11 @@ class SaslSession:
         self._ends_ms: int | None = None
         """When the session is over; None: never."""
 
+    @property
+    def takes_long(self) -> bool:
+        """Whether the next token takes milliseconds of processor time: it belongs into a worker thread."""
+        return self._exchange is not None and self._exchange.takes_long
+
     # requests ----------------------------------------------------------------------------------------------
 
     def judge(self, api_key: int, now_ms: int, *, is_known_version: bool = True) -> Verdict:

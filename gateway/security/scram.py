@@ -118,10 +118,25 @@ def from_salted(kind: Hash, salted_password: bytes, salt: bytes, iterations: int
     )
 
 
+def is_password(kind: Hash, credential: ScramCredential, password: str) -> bool:
+    """Whether it is the one of which this is kept. Takes milliseconds of processor time."""
+    found = credential_of(kind, password, credential.salt, credential.iterations)
+    return hmac.compare_digest(found.stored_key, credential.stored_key)
+
+
+def nobody(kind: Hash, name: str, secret: bytes) -> ScramCredential:
+    """What somebody would have whom nobody knows: always the same, and nothing is right for it."""
+    seed = hmac.digest(secret, f"{kind.value} {name}".encode(), "sha512")
+    size = hashlib.new(kind.algorithm).digest_size
+    return ScramCredential(seed[:SALT_BYTES], seed[-size:], seed[-size:], MIN_ITERATIONS)
+
+
 class ScramExchange:
     """One login. `secret` makes the salts of users that are not known: it is to be the same for the whole
     life of a cluster. `nonce` are random bytes, which are used once.
     """
+
+    takes_long = False
 
     def __init__(self, kind: Hash, lookup: Lookup, secret: bytes, nonce: bytes) -> None:
         self._kind = kind
@@ -154,7 +169,7 @@ class ScramExchange:
         if found["authorization"] and _plain_name(found["authorization"]) != name:
             raise Refused("it asks to be another user")
         self._known = self._lookup(name, _extensions(found["extensions"]).get(TOKEN_EXTENSION) == "true")
-        self._credential = self._known.credential if self._known else self._nobody(name)
+        self._credential = self._known.credential if self._known else nobody(self._kind, name, self._secret)
         self._header, self._nonce = found["header"], found["nonce"] + self._own_nonce
         salt = b64encode(self._credential.salt).decode()
         answer = f"r={self._nonce},s={salt},i={self._credential.iterations}"
@@ -182,12 +197,6 @@ class ScramExchange:
             raise Refused("wrong user or password")
         verifier = b64encode(hmac.digest(credential.server_key, signed, algorithm))
         return Step(b"v=" + verifier, Authenticated(known.principal, known.expires_ms))
-
-    def _nobody(self, name: str) -> ScramCredential:
-        """What somebody would have whom nobody knows: no proof is right for it, but by a collision."""
-        seed = hmac.digest(self._secret, f"{self._kind.value} {name}".encode(), "sha512")
-        size = hashlib.new(self._kind.algorithm).digest_size
-        return ScramCredential(seed[:SALT_BYTES], seed[-size:], seed[-size:], MIN_ITERATIONS)
 
 
 def _plain_name(name: str) -> str:

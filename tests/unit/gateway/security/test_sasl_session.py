@@ -20,6 +20,8 @@ OTHERS = [ApiKey.PRODUCE, ApiKey.METADATA, ApiKey.API_VERSIONS, ApiKey.FIND_COOR
 class Script:
     """An exchange of two tokens: `hello`, and then who it is; `alice 500` is alice, until NOW + 500."""
 
+    takes_long = False
+
     def __init__(self) -> None:
         self._is_greeted = False
 
