@@ -50,6 +50,10 @@ _MESH_ADVERTISE: Final = Option(
 
 GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "listen": OPTIONS["listen"],
+    "tls_certificate": OPTIONS["tls_certificate"],
+    "tls_key": OPTIONS["tls_key"],
+    "tls_client_ca": OPTIONS["tls_client_ca"],
+    "tls_client_auth": OPTIONS["tls_client_auth"],
     "data": replace(
         OPTIONS["data"],
         help="Directory of the catalog, made if absent. One process uses it at a time.",
@@ -99,6 +103,9 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "auto_create_topics": OPTIONS["auto_create_topics"],
     "relax_replication_factor": OPTIONS["relax_replication_factor"],
     "trust_batches": OPTIONS["trust_batches"],
+    "authorizer": OPTIONS["authorizer"],
+    "super_user": OPTIONS["super_user"],
+    "allow_everyone_if_no_acl_found": OPTIONS["allow_everyone_if_no_acl_found"],
     "admin_client_writes": OPTIONS["admin_client_writes"],
     "retention_check_interval_ms": OPTIONS["retention_check_interval_ms"],
     "compaction_backoff_ms": OPTIONS["compaction_backoff_ms"],

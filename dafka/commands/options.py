@@ -66,6 +66,9 @@ class Option:
     off: bool = False
 
 
+AUTHORIZERS: Final = ("none", "acl")
+"""As in `gateway.common.settings`."""
+
 CLIENT_AUTH: Final = ("none", "requested", "required")
 """As in `gateway.front.certificates`, which takes long to import."""
 
@@ -156,6 +159,23 @@ OPTIONS: Final[dict[str, Option]] = {
         "Append what producers send without looking at its records: less work, and whoever may produce to a "
         "topic can make it unreadable for its consumers. Batches for compacted topics, for those with a "
         "compression.type of their own, and for internal ones are looked through all the same.",
+        parsing.parse_switch,
+        switch=True,
+    ),
+    "authorizer": Option(
+        "Who may do what: 'none' (everybody everything) or 'acl' (what the cluster's ACLs allow, which "
+        "kafka-acls shows and changes, and the super users everything).",
+        parsing.parse_choice(AUTHORIZERS),
+        metavar="|".join(AUTHORIZERS),
+    ),
+    "super_user": Option(
+        "A principal to whom nothing is denied, as User:NAME; may be given several times.",
+        parsing.parse_principals,
+        metavar="User:NAME",
+        repeatable=True,
+    ),
+    "allow_everyone_if_no_acl_found": Option(
+        "Let everybody do everything with what no ACL is about.",
         parsing.parse_switch,
         switch=True,
     ),

@@ -15,6 +15,7 @@ from gateway.front.listeners import (
     parse_listener,
     split_host_port,
 )
+from gateway.security.principal import parse_principal
 from mesh.protocol.endpoints import MeshListen, TowerAddress
 
 MAX_PARTITIONS: Final = 10_000
@@ -138,6 +139,11 @@ def parse_name(text: str) -> str:
     if not 1 <= len(text) <= 64 or not text.isascii() or not text.isprintable() or " " in text:
         raise ValueError(f"{text[:32]!r} is not a name of 1 to 64 printable characters without spaces")
     return text
+
+
+def parse_principals(texts: Sequence[str]) -> tuple[str, ...]:
+    """Whom nothing is denied, each `User:NAME`."""
+    return tuple(str(parse_principal(text)) for text in texts)
 
 
 def parse_port(text: str) -> int:

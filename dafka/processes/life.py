@@ -365,6 +365,7 @@ class Life(abc.ABC):
             tls_of=lambda listener: (
                 certificates.context if certificates is not None and listener.protocol.has_tls else None
             ),
+            grant=broker.acls.grant,
         )
         self._answer()
         async with trio.open_nursery() as nursery:

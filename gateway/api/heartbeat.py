@@ -10,7 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.common.handlers import Request, Response, api
+from gateway.security.access import Access
+from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
+from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.headers import RequestHeader
 from wireproto.kafka.heartbeat import HeartbeatRequest, decode_heartbeat, encode_heartbeat_response
 
@@ -19,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def heartbeat_at_once(
-    header: RequestHeader, frame: memoryview, _address: tuple[str, int], broker: Broker
+    header: RequestHeader, frame: memoryview, _address: tuple[str, int], access: Access, broker: Broker
 ) -> Response:
     """Tell the group: consumers without work send nothing else."""
-    return _answer(header, decode_heartbeat(header.api_version, frame, header.body_offset), broker)
+    return _answer(header, decode_heartbeat(header.api_version, frame, header.body_offset), access, broker)
 
 
 @api(
@@ -35,9 +38,14 @@ def heartbeat_at_once(
 )
 async def heartbeat(request: Request, broker: Broker) -> Response:
     """Tell the group; never waits."""
-    return _answer(request.header, request.body, broker)
+    return _answer(request.header, request.body, request.access, broker)
 
 
-def _answer(header: RequestHeader, body: HeartbeatRequest, broker: Broker) -> Response:
-    error = broker.groups.heartbeat(body.group_id, body.member_id, body.group_instance_id, body.generation)
+def _answer(header: RequestHeader, body: HeartbeatRequest, access: Access, broker: Broker) -> Response:
+    if not access.may(Operation.READ, ResourceType.GROUP, body.group_id):
+        error = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    else:
+        error = broker.groups.heartbeat(
+            body.group_id, body.member_id, body.group_instance_id, body.generation
+        )
     return encode_heartbeat_response(header.api_version, header.correlation_id, error)

@@ -40,6 +40,7 @@ from gateway.answers.encoding import encoded
 from gateway.answers.question_cache import QuestionCache, question_of
 from gateway.common.handlers import Request, Response, api
 from gateway.common.work import BREATH
+from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.list_offsets import (
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from gateway.broker import Broker
     from gateway.log.partition import Partition
     from gateway.log.topic import Topic
+    from gateway.security.access import Access
     from wireproto.kafka.headers import RequestHeader
 
 LATEST: Final = -1
@@ -129,7 +131,7 @@ _remembered: Final[QuestionCache[_Ends]] = QuestionCache()
 
 
 def list_offsets_at_once(
-    header: RequestHeader, frame: memoryview, _address: tuple[str, int], broker: Broker
+    header: RequestHeader, frame: memoryview, _address: tuple[str, int], access: Access, broker: Broker
 ) -> Response:
     """The ends of partitions that all are there: what Spark asks at every poll."""
     question = question_of(header, frame)
@@ -139,6 +141,8 @@ def list_offsets_at_once(
         if ends is None:
             return None
         _remembered.put(question, ends)
+    if not all(access.sees(Operation.DESCRIBE, ResourceType.TOPIC, name) for name, _, _ in ends.topics):
+        return None
     seen = _look(ends, broker)
     if seen is None:
         return None
@@ -249,6 +253,10 @@ async def list_offsets(request: Request, broker: Broker) -> Response:
         partitions: Sequence[Partition] = () if known is None else known.partitions
         count = len(partitions)
         offsets = results.setdefault(topic.name, {})
+        if not request.access.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+            for index, _, _ in topic.partitions:
+                offsets[index] = PartitionOffset(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            continue
         for asked in topic.partitions:
             index, epoch, timestamp = asked
             if index in offsets:

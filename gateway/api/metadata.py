@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from gateway.cluster.stores import Replicas
     from gateway.log.partition import Partition
     from gateway.log.topic import Topic
+    from gateway.security.access import Access
     from wireproto.kafka.headers import RequestHeader
 
 IDS_SINCE_VERSION: Final = 12
@@ -98,11 +99,11 @@ _remembered: Final[QuestionCache[_Wanted]] = QuestionCache()
 
 
 def metadata_at_once(
-    header: RequestHeader, frame: memoryview, local_address: tuple[str, int], broker: Broker
+    header: RequestHeader, frame: memoryview, local_address: tuple[str, int], access: Access, broker: Broker
 ) -> Response:
     """The answer to a question that was answered before, if nothing has changed since."""
     wanted = _remembered.get(question_of(header, frame))
-    if wanted is None:
+    if wanted is None or not access.is_unrestricted:
         return None
     topics = wanted.topics(broker)
     if None in topics and wanted.creates(broker):

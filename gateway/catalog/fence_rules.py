@@ -57,6 +57,7 @@ DEMANDS: Final[Mapping[str, Demand]] = {
     keys.PREFERRED: Demand.KEY,
     keys.FEATURES: Demand.KEY,
     keys.REGISTERED: Demand.KEY,
+    keys.ACLS: Demand.KEY,
     keys.SCRAM: Demand.KEY,
     keys.SCRAM_SECRET: Demand.KEY,
     keys.PARTITIONS: Demand.PARTITION,

@@ -69,6 +69,7 @@ GATEWAYS = "/gateways/"
 PREFERRED = "/preferred/"
 FEATURES = "/features"
 REGISTERED = "/registered"
+ACLS = "/acls/"
 SCRAM = "/scram/"
 SCRAM_SECRET = "/scram-secret"  # noqa: S105 - a key, and no secret
 

@@ -10,6 +10,7 @@ import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed
+from gateway.cluster.acls import Acls
 from gateway.cluster.changes import Changes
 from gateway.cluster.deletion import Deletion
 from gateway.cluster.dynamic_configs import DynamicConfigs
@@ -84,6 +85,7 @@ class Cluster:
         self.features = features or Features(context.catalog, self.node_id)
         self.features.read()
         self.scram_users = ScramUsers(context.catalog)
+        self.acls = Acls(context.catalog, settings)
         self.dynamic = DynamicConfigs(context.catalog, self.node_id)
         self.gateways: OneGateway | SharedGateways = OneGateway(self.node_id, settings.rack)
         if isinstance(leadership, SlotLeadership):
@@ -113,7 +115,7 @@ class Cluster:
                 self.leading.place(topic.partitions)
         self.following = Following(
             context, self.topics, self.dynamic, stores, self.recovery, self.leading, self.features,
-            self.scram_users,
+            {keys.SCRAM: self.scram_users, keys.ACLS: self.acls},
         )  # fmt: skip
         self.following.on_configs(self._apply_dynamic)
         self.following.on_deleted(context.segments_dropped)

@@ -11,9 +11,9 @@ deleted and made again is another one, by its id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 
@@ -27,14 +27,13 @@ if TYPE_CHECKING:
     from gateway.cluster.dynamic_configs import DynamicConfigs
     from gateway.cluster.features import Features
     from gateway.cluster.leading import Leading
-    from gateway.cluster.scram_users import ScramUsers
     from gateway.cluster.stores import Stores
     from gateway.cluster.topics import Topics
     from gateway.log.context import LogContext
     from gateway.log.recovery.recovery import Recovery
     from gateway.log.topic import Topic
 
-FOLLOWED = (keys.TOPICS, keys.BROKER_CONFIGS, keys.STORES, keys.FEATURES, keys.SCRAM)
+FOLLOWED = (keys.TOPICS, keys.BROKER_CONFIGS, keys.STORES, keys.FEATURES)
 """What the keys begin with."""
 
 OF_LEADERSHIP = (
@@ -49,6 +48,16 @@ OF_LEADERSHIP = (
 """The same of what several gateways go by."""
 
 
+class Followed(Protocol):
+    """What is kept in memory of keys that begin alike."""
+
+    def known_keys(self) -> Iterable[str]:
+        """Of all that it has."""
+
+    def take(self, key: str) -> None:
+        """This one may be different. It never raises: one that cannot be read is left out, and said."""
+
+
 class Following:
     """Of one gateway: made when all of that was just read."""
 
@@ -61,7 +70,7 @@ class Following:
         recovery: Recovery,
         leading: Leading | None = None,
         features: Features | None = None,
-        users: ScramUsers | None = None,
+        others: Mapping[str, Followed] | None = None,
     ) -> None:
         self._context = context
         self._topics = topics
@@ -70,7 +79,8 @@ class Following:
         self._recovery = recovery
         self._leading = leading
         self._features = features
-        self._users = users
+        self._others = others or {}
+        """By what their keys begin with."""
         self._at = context.catalog.revision
         """Up to here memory is as the catalog is."""
         self._turn = trio.Lock()
@@ -127,9 +137,8 @@ class Following:
                 elif key == keys.FEATURES:
                     if self._features is not None:
                         self._features.read()
-                elif key.startswith(keys.SCRAM):
-                    if self._users is not None:
-                        self._users.take(key)
+                elif others := self._others.get(key[: key.find("/", 1) + 1]):
+                    others.take(key)
                 elif self._stores.presence is not None:
                     self._stores.load()
             if self._leading is not None and not all(key.startswith(keys.SEGMENTS) for key in changed):
@@ -141,12 +150,13 @@ class Following:
         try:
             changed: Iterable[str] = (change.key for change in catalog.changes(at + 1))
         except HistoryLost:
-            there = (entry.key for prefix in FOLLOWED for entry in catalog.range(prefix))
+            there = (entry.key for prefix in (*FOLLOWED, *self._others) for entry in catalog.range(prefix))
             changed = [*there, *(keys.topic_key(topic.name) for topic in self._topics.all()), keys.SLOTS]
             changed.append(keys.PREFERRED)
-            if self._users is not None:
-                changed += [keys.scram_key(user) for user, _ in self._users.all()]
-        followed = FOLLOWED if self._leading is None else (*FOLLOWED, *OF_LEADERSHIP, keys.SEGMENTS)
+            changed += (key for others in self._others.values() for key in others.known_keys())
+        followed = (*FOLLOWED, *self._others)
+        if self._leading is not None:
+            followed += (*OF_LEADERSHIP, keys.SEGMENTS)
         return [key for key in dict.fromkeys(changed) if key.startswith(followed)]
 
     def _take_preferred(self, key: str) -> None:

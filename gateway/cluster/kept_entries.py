@@ -31,6 +31,9 @@ KEPT_PREFIXES: Final = (
     keys.LIVES,
     keys.LIVES_BEFORE,
     keys.FEATURES,
+    keys.ACLS,
+    keys.SCRAM,
+    keys.SCRAM_SECRET,
 )
 """What the keys begin with."""
 

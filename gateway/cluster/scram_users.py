@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -116,6 +116,10 @@ class ScramUsers:
         self._users = {}
         for entry in self._catalog.range(keys.SCRAM):
             self.take(entry.key)
+
+    def known_keys(self) -> Iterable[str]:
+        """Of all users."""
+        return [keys.scram_key(user) for user in self._users]
 
     def take(self, key: str) -> None:
         """This one may be different. One that cannot be read is nobody: he cannot come in."""

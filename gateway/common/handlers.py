@@ -15,9 +15,9 @@ Beside its handler, an API that is asked all the time may register one of two sh
 
 * `def begin_small(request, broker) -> PendingResponse`, for requests below `MIN_COUNTED_REQUEST_BYTES` of
   `gateway.front.limits`: as `begin`, and never waits: what waits for the log needs no task for that.
-* `at_once`, for requests up to `MAX_AT_ONCE_BYTES`: `def answer(header, frame, local_address, broker) ->
-  Response | None`, from the bytes and what is in memory. None: the handler is to be asked. It must say what
-  the handler would.
+* `at_once`, for requests up to `MAX_AT_ONCE_BYTES`: `def answer(header, frame, local_address, access, broker)
+  -> Response | None`, from the bytes and what is in memory. None: the handler is to be asked. It must say
+  what the handler would.
 
 A handler's exceptions: `MalformedRequest` closes the connection, `KafkaError` must be caught by the handler
 (only it knows where in the answer the code belongs), anything else is a bug: logged, and the connection
@@ -36,6 +36,7 @@ import trio
 from gateway.common.budget import Budget, Memory
 from gateway.common.clients import NOBODY
 from gateway.common.work import Work
+from gateway.security.access import UNRESTRICTED, Access
 from gateway.security.sasl_session import SaslSession
 from wireproto.kafka.headers import RequestHeader
 from wireproto.kafka.requests import decode_request
@@ -100,13 +101,14 @@ class Request:
     that waits (Fetch) answers at once then. For one with a `begin`, `before_waiting` writes the answers that
     are ready; and `held_bytes` is the memory that it holds while it waits for room, which `room_memory`
     bounds. `gone`: the client has closed its sending side. `work` is what is left of its connection's turn:
-    steps that a client may ask for many times are charged there. `sasl` is who the connection is, where it
-    has to say so; a handler sets `closes` to have the connection closed once the answer is out, as a sentence
-    for the log.
+    steps that a client may ask for many times are charged there. `access` is what the client may do. `sasl`
+    is how it says who it is, where it has to; a handler sets `closes` to have the connection closed once the
+    answer is out, as a sentence for the log.
     """
 
     __slots__ = (
         "_give_up",
+        "access",
         "arrived",
         "before_waiting",
         "body",
@@ -158,6 +160,7 @@ class Request:
         self.holds_frame = True
         self.let_go: Callable[[Request], None] = _nothing_to_let_go
         self.gone = False
+        self.access: Access = UNRESTRICTED
         self.sasl: SaslSession | None = None
         self.closes = ""
         self._give_up: Callable[[], object] = _nothing_to_give_up
@@ -247,8 +250,9 @@ BeginSmall: TypeAlias = Callable[[Request, Any], PendingResponse]
 Decoder: TypeAlias = Callable[[int, memoryview, int], Any]
 """(api_version, frame, body offset) -> the body. Raises MalformedRequest."""
 
-AtOnce: TypeAlias = Callable[[RequestHeader, memoryview, tuple[str, int], Any], Response]
-"""(header, frame, local address, broker) -> the answer; None: ask the handler. Raises MalformedRequest."""
+AtOnce: TypeAlias = Callable[[RequestHeader, memoryview, tuple[str, int], Access, Any], Response]
+"""(header, frame, local address, access, broker) -> the answer; None: ask the handler. Raises
+MalformedRequest."""
 
 
 @dataclass(frozen=True, slots=True)

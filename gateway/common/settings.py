@@ -29,6 +29,17 @@ class LogSettings:
     trust_batches: bool = False
     """Append what producers send without looking at its records. Internal topics are never trusted to it."""
 
+    authorizer: str = "none"
+    """Who may do what: "none" (everybody everything) or "acl" (what ACLs allow); Kafka's
+    `authorizer.class.name`."""
+
+    super_user: tuple[str, ...] = ()
+    """Principals, as "User:name", to whom nothing is denied; Kafka's `super.users`."""
+
+    allow_everyone_if_no_acl_found: bool = False
+    """Everybody may do everything with resources that no ACL is about; Kafka's
+    `allow.everyone.if.no.acl.found`."""
+
     admin_client_writes: bool = False
     """Let a client that calls itself `__admin_client` append to internal topics."""
 

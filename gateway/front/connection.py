@@ -67,6 +67,7 @@ from gateway.front.listeners import Listener, join_host_port
 from gateway.front.memory import ConnectionMemory
 from gateway.front.output import Output
 from gateway.front.tls import HandshakeFailed, TlsLink, TlsOutput
+from gateway.security.principal import ANONYMOUS
 from gateway.security.sasl_session import SaslSession, Stage
 from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.framing import FrameReader
@@ -112,6 +113,7 @@ class Connection:
         "_scope",
         "_tls",
         "_work",
+        "access",
         "client",
         "client_address",
         "memory",
@@ -131,7 +133,9 @@ class Connection:
         self.client_address = join_host_port(*sock.getpeername()[:2])
         self._local_address = listener.advertised(sock.getsockname()[0])
         self.sasl = context.begin_session(listener)
-        """Who the client is, on a listener that asks for it."""
+        """How the client says who it is, on a listener that asks for it."""
+        self.access = context.grant(ANONYMOUS, sock.getpeername()[0])
+        """What it may do."""
         self._frames = FrameReader(max_frame_bytes(self.sasl, limits.max_request_bytes))
         certificates = context.tls_of(listener)
         self._tls = None if certificates is None else TlsLink(certificates)
@@ -372,6 +376,7 @@ class Connection:
             header, body, frame, self._local_address, self.client_address, context.shutting_down,
             self.client.response_memory, arrived, self.client.name, self._work,
         )  # fmt: skip
+        request.access = self.access
         request.sasl = self.sasl
         if begins:
             await self._begin(route, request, size, decoded, started)
@@ -386,7 +391,7 @@ class Connection:
         if answers.pending or output.unsent > self._context.limits.max_unsent_bytes:
             return False
         assert route.at_once is not None
-        response = route.at_once(header, frame, self._local_address, self._context.broker)
+        response = route.at_once(header, frame, self._local_address, self.access, self._context.broker)
         if response is None:
             return False
         if size >= MIN_COUNTED_REQUEST_BYTES:
@@ -473,6 +478,8 @@ class Connection:
             route, header = self._context.dispatcher.route(frame, limits.max_other_request_bytes)
             check(sasl, route, header.api_version, now_ms)
             await self._serve(frame)
+        if sasl.principal is not None and sasl.principal != self.access.principal:
+            self.access = self._context.grant(sasl.principal, self.socket.getpeername()[0])
         self._frames.max_frame_bytes = max_frame_bytes(sasl, limits.max_request_bytes)
 
     async def _take_token(self, sasl: SaslSession, token: bytes, now_ms: int) -> None:

@@ -18,6 +18,8 @@ from gateway.front.limits import Limits
 from gateway.front.listeners import Listener
 from gateway.front.readiness import Readiness
 from gateway.front.tls import HANDSHAKES_AT_ONCE
+from gateway.security.access import Access, Unrestricted
+from gateway.security.principal import Principal
 from gateway.security.sasl_session import SaslSession
 
 if TYPE_CHECKING:
@@ -29,6 +31,11 @@ DECODING_AT_ONCE = 1
 
 def _without_sasl(_listener: Listener) -> None:
     """Nobody is asked who he is."""
+
+
+def _everything(principal: Principal, _address: str) -> Access:
+    """Nobody is denied anything."""
+    return Unrestricted(principal)
 
 
 def _without_tls(_listener: Listener) -> None:
@@ -48,6 +55,7 @@ class ConnectionContext:
 
     `begin_session` makes what a connection of a listener with SASL has to go through; None for others.
     `tls_of` gives the certificates of a listener with TLS, as they are at that moment; None for others.
+    `grant` gives what somebody may do who comes from an address (as the socket has it).
     """
 
     dispatcher: Dispatcher
@@ -64,6 +72,7 @@ class ConnectionContext:
     log: LogLimit
     begin_session: Callable[[Listener], SaslSession | None] = _without_sasl
     tls_of: Callable[[Listener], ssl.SSLContext | None] = _without_tls
+    grant: Callable[[Principal, str], Access] = _everything
     handshakes: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(HANDSHAKES_AT_ONCE))
     shutting_down: trio.Event = field(default_factory=trio.Event)
     readiness: Readiness = field(default_factory=Readiness)

@@ -1,4 +1,8 @@
-"""What one connection may do: the authorizer's answers for its principal and address, remembered.
+"""What one connection may do. Handlers ask here, for each resource that a request names.
+
+Two ways to ask. `may` is for what is to be done: that it is denied is worth telling. `sees` is for what only
+shapes an answer (what is left out of a list, the first half of an either-or, the operations that are
+allowed): the answers are the same, and nobody was denied anything.
 
 A hot path asks the same few things with every request: that is a dictionary's look-up. An authorizer is
 another object after each change of the ACLs, so what was remembered of the one before is forgotten then.
@@ -8,30 +12,94 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
-from typing import Final
+from typing import Final, Protocol
 
-from gateway.security.acls import Operation, ResourceType
+from gateway.security.acls import SUPPORTED, Operation, ResourceType
 from gateway.security.authorizer import Authorizer, Decision
-from gateway.security.principal import Principal
+from gateway.security.principal import ANONYMOUS, Principal
 
 MAX_REMEMBERED: Final = 1_000
 """Answers of a connection that are kept: some 200 bytes each."""
 
-_Question = tuple[Operation, ResourceType, str]
+Question = tuple[Operation, ResourceType, str]
 
 
-class Access:
-    """`authorizer` gives the one that is in force now. `address` is the client's, as the socket has it."""
+class Access(Protocol):
+    """What somebody may do from somewhere."""
 
-    def __init__(self, principal: Principal, address: str, authorizer: Callable[[], Authorizer]) -> None:
+    principal: Principal
+    is_unrestricted: bool
+    """Everything is allowed, to everybody: there is no authorizer."""
+
+    def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """Whether it may be done with a resource. A "no" is a denied request."""
+
+    def sees(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """As `may`; a "no" only shapes an answer, or something else is asked then."""
+
+    def may_somewhere(self, operation: Operation, resource_type: ResourceType) -> bool:
+        """Whether it may be done with some resource of this type."""
+
+    def operations(self, resource_type: ResourceType, name: str) -> frozenset[Operation]:
+        """All that may be done with a resource, for answers that tell it."""
+
+
+class Unrestricted:
+    """Where there is no authorizer."""
+
+    is_unrestricted = True
+
+    def __init__(self, principal: Principal = ANONYMOUS) -> None:
+        self.principal = principal
+
+    def may(self, _operation: Operation, _resource_type: ResourceType, _name: str) -> bool:
+        return True
+
+    sees = may
+
+    def may_somewhere(self, _operation: Operation, _resource_type: ResourceType) -> bool:
+        return True
+
+    def operations(self, resource_type: ResourceType, _name: str) -> frozenset[Operation]:
+        return SUPPORTED[resource_type]
+
+
+UNRESTRICTED: Final = Unrestricted()
+"""Of requests that come from no client: the gateway's own."""
+
+
+def _nobody_is_told(_access: ByAcls, _question: Question) -> None:
+    """Denied requests are of no interest."""
+
+
+class ByAcls:
+    """`authorizer` gives the one that is in force now. `address` is the client's, as the socket has it.
+    `denied` is told of each denied request.
+    """
+
+    is_unrestricted = False
+
+    def __init__(
+        self,
+        principal: Principal,
+        address: str,
+        authorizer: Callable[[], Authorizer],
+        denied: Callable[[ByAcls, Question], object] = _nobody_is_told,
+    ) -> None:
         self.principal = principal
         self.host = java_address(address)
         self._authorizer = authorizer
+        self._denied = denied
         self._asked: Authorizer | None = None
-        self._remembered: dict[_Question, bool] = {}
+        self._remembered: dict[Question, bool] = {}
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Whether the client may do this with a resource."""
+        if self.sees(operation, resource_type, name):
+            return True
+        self._denied(self, (operation, resource_type, name))
+        return False
+
+    def sees(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         authorizer = self._authorizer()
         if authorizer is not self._asked:
             self._asked, self._remembered = authorizer, {}
@@ -45,10 +113,12 @@ class Access:
         return answer
 
     def may_somewhere(self, operation: Operation, resource_type: ResourceType) -> bool:
-        """Whether the client may do it with some resource of this type."""
         return self._authorizer().may_somewhere(self.principal, self.host, operation, resource_type)
 
-    def _decide(self, authorizer: Authorizer, question: _Question) -> Decision:
+    def operations(self, resource_type: ResourceType, name: str) -> frozenset[Operation]:
+        return frozenset(one for one in SUPPORTED[resource_type] if self.sees(one, resource_type, name))
+
+    def _decide(self, authorizer: Authorizer, question: Question) -> Decision:
         return authorizer.decide(self.principal, self.host, *question)
 
 

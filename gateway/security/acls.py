@@ -6,6 +6,7 @@ KIP-290).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -64,6 +65,22 @@ class Permission(IntEnum):
     DENY = 2
     ALLOW = 3
 
+
+SUPPORTED: Final[Mapping[ResourceType, frozenset[Operation]]] = {
+    ResourceType.TOPIC: frozenset((
+        Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE, Operation.ALTER,
+        Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS,
+    )),
+    ResourceType.GROUP: frozenset((
+        Operation.READ, Operation.DELETE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    )),
+    ResourceType.CLUSTER: frozenset((
+        Operation.CREATE, Operation.ALTER, Operation.DESCRIBE, Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS, Operation.IDEMPOTENT_WRITE,
+    )),
+}  # fmt: skip
+"""What can be done with a resource, as far as answers tell a client what it may do (`AclEntry`)."""
 
 CLUSTER_NAME: Final = "kafka-cluster"
 """The one resource of type cluster."""

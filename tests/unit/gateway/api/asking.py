@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import trio
 import trio.testing
@@ -22,6 +22,10 @@ from gateway.front.registry import load_apis
 from gateway.journal.internal_topic import partition_for
 from gateway.log.appends import Completions
 from gateway.log.idempotence.producers import PartitionProducers, ProducerCount
+from gateway.security.access import UNRESTRICTED, Access, ByAcls
+from gateway.security.acls import Acl, Operation, PatternType, Permission, ResourceType
+from gateway.security.authorizer import Authorizer
+from gateway.security.principal import USER, Principal
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.headers import parse_request_header
@@ -152,6 +156,8 @@ class FakeBroker:
 
     def __init__(self, *, stores: int = 1, **settings: Any) -> None:
         self.node_id = NODE_ID
+        self.access: Access = UNRESTRICTED
+        """What those may do who ask."""
         self.gateways = OneGateway(NODE_ID)
         self.preferred = None
         self.cluster_id = CLUSTER_ID
@@ -275,6 +281,19 @@ class FakeBroker:
         return self.next_producer_id
 
 
+ALICE = Principal(USER, "alice")
+
+
+def allowed(*allowances: tuple[Operation, ResourceType, str]) -> Access:
+    """The access of somebody who may do this and nothing else."""
+    acls = [
+        Acl(kind, name, PatternType.LITERAL, str(ALICE), "*", operation, Permission.ALLOW)
+        for operation, kind, name in allowances
+    ]
+    authorizer = Authorizer(acls)
+    return ByAcls(ALICE, "127.0.0.1", lambda: authorizer)
+
+
 def request_class(api_key: int) -> Any:
     """kafka-python's request class: its fields and nested classes make the request."""
     return REQUEST_CLASSES[api_key]
@@ -295,11 +314,15 @@ async def ask_async(broker: FakeBroker, request: Any, address: tuple[str, int] =
     assert api.min_version <= header.api_version <= api.max_version
     body = api.decoder(header.api_version, frame, header.body_offset)
     assert api.handler is not None
-    framed = await api.handler(Request(header, body, frame, address, "client", trio.Event()), broker)
+    access = broker.access if isinstance(broker, FakeBroker) else UNRESTRICTED
+    asked = Request(header, body, frame, address, "client", trio.Event())
+    asked.access = access
+    framed = await api.handler(asked, broker)
     assert isinstance(framed, bytes)
     if api.at_once is not None:
         # The short way says the same, or nothing.
-        assert api.at_once(header, frame, address, broker) in {None, framed}
+        at_once = api.at_once(header, frame, address, access, cast("Any", broker))
+        assert at_once is None or at_once == framed
     response = RESPONSE_CLASSES[header.api_key].decode(
         framed, version=header.api_version, header=True, framed=True
     )
@@ -326,5 +349,6 @@ async def reserved_for(broker: FakeBroker, request: Any) -> int:
     assert api.handler is not None
     body = api.decoder(header.api_version, frame, header.body_offset)
     asked = Request(header, body, frame, ADDRESS, "client", trio.Event(), Budget(10**9))
+    asked.access = broker.access
     await api.handler(asked, broker)
     return asked.reserved

@@ -24,7 +24,7 @@ def at_once(broker: FakeBroker, request: Any) -> bytes | None:
     api = REGISTRY.lookup(header.api_key)
     assert api is not None
     assert api.at_once is not None
-    found = api.at_once(header, frame, ADDRESS, broker)
+    found = api.at_once(header, frame, ADDRESS, broker.access, broker)
     assert found is None or isinstance(found, bytes)
     return found
 

@@ -45,7 +45,9 @@ class ShortWays(Fakes):
             self.pending.append(pending)
             return pending
 
-        def at_once(header: RequestHeader, frame: memoryview, _address: Any, broker: Any) -> Response:
+        def at_once(
+            header: RequestHeader, frame: memoryview, _address: Any, _access: Any, broker: Any
+        ) -> Response:
             body = bytes(frame[header.body_offset :])
             if body == b"bad":
                 raise MalformedRequest("bad")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.security.access import MAX_REMEMBERED, Access, java_address
+from gateway.security.access import MAX_REMEMBERED, UNRESTRICTED, ByAcls, java_address
 from gateway.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from gateway.security.authorizer import Authorizer, Decision
 from gateway.security.principal import Principal
@@ -31,7 +31,7 @@ def line(host: str = "*", permission: Permission = Permission.ALLOW) -> Acl:
 
 def test_what_was_asked_is_remembered_until_the_acls_are_others() -> None:
     first = in_force = Counting(line())
-    access = Access(ALICE, "10.0.0.1", lambda: in_force)
+    access = ByAcls(ALICE, "10.0.0.1", lambda: in_force)
     for _ in range(5):
         assert access.may(READ, TOPIC, "orders")
         assert not access.may(Operation.WRITE, TOPIC, "orders")
@@ -45,7 +45,7 @@ def test_what_was_asked_is_remembered_until_the_acls_are_others() -> None:
 
 def test_what_is_remembered_is_bounded() -> None:
     authorizer = Counting(line())
-    access = Access(ALICE, "10.0.0.1", lambda: authorizer)
+    access = ByAcls(ALICE, "10.0.0.1", lambda: authorizer)
     for number in range(3 * MAX_REMEMBERED):
         assert not access.may(READ, TOPIC, f"t{number}")
         assert len(access._remembered) <= MAX_REMEMBERED
@@ -64,12 +64,46 @@ def test_what_is_remembered_is_bounded() -> None:
 )
 def test_addresses_are_compared_as_java_writes_them(address: str, written: str) -> None:
     assert java_address(address) == written
-    access = Access(ALICE, address, lambda: Authorizer([line(host=written)]))
+    access = ByAcls(ALICE, address, lambda: Authorizer([line(host=written)]))
     assert access.may(READ, TOPIC, "orders")
 
 
 def test_somewhere() -> None:
     acl = line()._replace(operation=Operation.WRITE)
-    access = Access(ALICE, "10.0.0.1", lambda: Authorizer([acl]))
+    access = ByAcls(ALICE, "10.0.0.1", lambda: Authorizer([acl]))
     assert access.may_somewhere(Operation.WRITE, TOPIC)
     assert not access.may_somewhere(READ, TOPIC)
+
+
+def test_a_request_that_is_denied_is_told_and_what_is_left_out_of_an_answer_is_not() -> None:
+    told: list[object] = []
+    access = ByAcls(
+        ALICE, "10.0.0.1", lambda: Authorizer([line()]), lambda who, what: told.append((who, what))
+    )
+    assert access.may(READ, TOPIC, "orders")
+    assert not access.sees(READ, TOPIC, "others")
+    assert not told
+    for _ in range(2):
+        assert not access.may(READ, TOPIC, "others")
+    assert told == [(access, (READ, TOPIC, "others"))] * 2
+
+
+def test_all_that_may_be_done() -> None:
+    access = ByAcls(ALICE, "10.0.0.1", lambda: Authorizer([line()]))
+    assert access.operations(TOPIC, "orders") == {READ, Operation.DESCRIBE}
+    assert not access.operations(ResourceType.GROUP, "orders")
+
+
+@pytest.mark.parametrize(
+    ("resource_type", "codes"),
+    [
+        (TOPIC, {3, 4, 5, 6, 7, 8, 10, 11}),
+        (ResourceType.GROUP, {3, 6, 8, 10, 11}),
+        (ResourceType.CLUSTER, {5, 7, 8, 9, 10, 11, 12}),
+    ],
+)
+def test_without_an_authorizer_everything_is_allowed(resource_type: ResourceType, codes: set[int]) -> None:
+    assert UNRESTRICTED.operations(resource_type, "any") == codes
+    assert UNRESTRICTED.may(Operation.ALL, resource_type, "any")
+    assert UNRESTRICTED.sees(Operation.ALL, resource_type, "any")
+    assert UNRESTRICTED.may_somewhere(Operation.WRITE, resource_type)
