@@ -93,6 +93,9 @@ class ServingSettings(ServerSettings, LogSettings):
     tls_client_auth: str = "none"
     """Whether clients have to show one: "none", "requested" or "required"."""
 
+    tls_gateway_ca: Path | None = None
+    """PEM file with those who sign the certificates of other gateways; None: whom the system trusts."""
+
     http: ListenerSpec | None = None
     """Where to serve the status page and its JSON over HTTP; None: nowhere."""
 

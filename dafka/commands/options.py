@@ -103,6 +103,12 @@ OPTIONS: Final[dict[str, Option]] = {
         parsing.parse_choice(CLIENT_AUTH),
         metavar="|".join(CLIENT_AUTH),
     ),
+    "tls_gateway_ca": Option(
+        "File with the certificates of those who sign the certificates of gateways, where gateways ask each "
+        "other over TLS: PEM. Without it those count whom the system trusts.",
+        parsing.parse_file,
+        metavar="FILE",
+    ),
     "data": Option(
         "Directory of all data, made if absent. One process uses it at a time.",
         parsing.parse_directory,

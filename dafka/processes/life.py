@@ -48,6 +48,7 @@ from gateway.front.server import Server
 from gateway.front.sessions import Sessions
 from gateway.http.view import Surroundings, View
 from gateway.log.context import LogContext
+from gateway.peers.opening import PeerSecurity
 from gateway.security.sasl_session import SaslSession
 from mesh.node import Node, Routes
 from mesh.producer import Producer
@@ -159,7 +160,13 @@ class Life(abc.ABC):
             copies=self.remembering,
             leadership=leadership,
         )
-        return Broker(context, stores, self.settings, self.context.deliver, self.features)
+        security = PeerSecurity(
+            {one.name: one.protocol for one in self.settings.listen},
+            self.settings.tls_gateway_ca,
+            self.settings.tls_certificate,
+            self.settings.tls_key,
+        )
+        return Broker(context, stores, self.settings, self.context.deliver, self.features, security)
 
     @abc.abstractmethod
     def _register_metrics(self, broker: Broker) -> None:

@@ -21,8 +21,8 @@ from uuid import UUID
 
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
-from gateway.answers.topic_states import TopicState, states
 from gateway.cluster.stores import Replicas
+from gateway.cluster.topic_states import TopicState, states
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.common.topic_names import invalid_topic_name, is_internal

@@ -42,7 +42,7 @@ from gateway.answers.answer_cache import AnswerCache
 from gateway.answers.element_limit import MAX_TOPICS, check_elements
 from gateway.answers.encoding import answer_of
 from gateway.answers.question_cache import QuestionCache, question_of
-from gateway.answers.topic_states import HIDDEN, Hidden, TopicState, states
+from gateway.cluster.topic_states import HIDDEN, Hidden, TopicState, states
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import MAX_AT_ONCE_BYTES, Request, Response, api
 from gateway.common.topic_names import invalid_topic_name, is_internal

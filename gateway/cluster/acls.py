@@ -22,6 +22,7 @@ from gateway.catalog import keys
 from gateway.security.access import Access, ByAcls, Unrestricted
 from gateway.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from gateway.security.authorizer import Authorizer
+from gateway.security.gateways import GATEWAY
 from gateway.security.principal import Principal
 
 if TYPE_CHECKING:
@@ -95,7 +96,9 @@ class Acls:
 
     def grant(self, principal: Principal, address: str) -> Access:
         """What somebody may do who comes from an address (as the socket has it)."""
-        return ByAcls(principal, address, self.authorizer) if self.is_on else Unrestricted(principal)
+        if not self.is_on or principal.type == GATEWAY:
+            return Unrestricted(principal)
+        return ByAcls(principal, address, self.authorizer)
 
     def known_keys(self) -> Iterable[str]:
         """Of all that there are in memory."""

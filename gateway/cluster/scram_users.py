@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.catalog import keys
 from gateway.catalog.interface import CompareFailed, unchanged
+from gateway.security.gateways import RESERVED
 from gateway.security.principal import USER, Principal
 from gateway.security.scram import (
     MAX_ITERATIONS,
@@ -38,6 +39,7 @@ class Refusal(Enum):
 
     NO_NAME = "Username must not be empty"
     BAD_NAME = "The name has characters that SCRAM cannot carry: ASCII without NUL is what there is"
+    RESERVED_NAME = f"Names that begin with {RESERVED} are those of gateways"
     NO_MECHANISM = "Unknown SCRAM mechanism"
     TOO_FEW = "Too few iterations"
     TOO_MANY = "Too many iterations"
@@ -177,6 +179,8 @@ class ScramUsers:
             return Refusal.NO_MECHANISM
         if isinstance(change, Deletion):
             return None
+        if change.user.startswith(RESERVED):
+            return Refusal.RESERVED_NAME
         if not change.user.isascii() or "\0" in change.user or len(change.user) > MAX_NAME_BYTES:
             return Refusal.BAD_NAME
         if change.iterations < MIN_ITERATIONS:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gateway.security import gateways
 from gateway.security.mechanism import Exchange
 from gateway.security.plain import PlainExchange
 from gateway.security.sasl_session import SaslSession
@@ -39,7 +40,12 @@ class Sessions:
 
     def _scram(self, kind: Hash) -> ScramExchange:
         def lookup(name: str, is_token: bool) -> Known | None:
-            return None if is_token else self._users.known(kind, name)
+            if is_token:
+                return None
+            gateway = gateways.gateway_of(name)
+            if gateway is None:
+                return self._users.known(kind, name)
+            return Known(gateways.credential(kind, gateway, self._secret), gateways.principal_of(gateway))
 
         return ScramExchange(kind, lookup, self._secret, secrets.token_bytes(NONCE_BYTES))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.front.listeners import InvalidListener, Listener, ListenerSpec, SecurityProtocol, parse_listener
+from gateway.front.listeners import InvalidListener, Listener, ListenerSpec, parse_listener
+from gateway.security.protocol import SecurityProtocol
 
 SASL = SecurityProtocol.SASL_PLAINTEXT
 

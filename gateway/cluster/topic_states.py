@@ -11,7 +11,7 @@ from gateway.cluster.gateways import NOBODY
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from gateway.broker import Broker
+    from gateway.cluster.cluster import Cluster
     from gateway.cluster.stores import Replicas
     from gateway.log.partition import Partition
     from gateway.log.topic import Topic
@@ -42,12 +42,12 @@ HIDDEN: Final = Hidden()
 
 
 def states(
-    broker: Broker, topics: Iterable[Topic | Hidden | None], local_address: tuple[str, int]
+    cluster: Cluster, topics: Iterable[Topic | Hidden | None], local_address: tuple[str, int]
 ) -> list[TopicState | Hidden | None]:
     """What is to be told of these topics to who has come in on this address. What is no topic stays so."""
-    stores = broker.stores
+    stores = cluster.stores
     if stores.presence is None:
-        return [_alone(topic, broker.node_id) for topic in topics]
+        return [_alone(topic, cluster.node_id) for topic in topics]
     known: dict[tuple[str, ...], Replicas] = {}
 
     def replicas(partition: Partition) -> Replicas:
@@ -57,8 +57,8 @@ def states(
             found = known[members] = stores.replicas(members)
         return found
 
-    reached = broker.gateways.reached(local_address)
-    return [_state(topic, replicas, broker, reached) for topic in topics]
+    reached = cluster.gateways.reached(local_address)
+    return [_state(topic, replicas, cluster, reached) for topic in topics]
 
 
 def _alone(topic: Topic | Hidden | None, node_id: int) -> TopicState | Hidden | None:
@@ -73,14 +73,14 @@ def _alone(topic: Topic | Hidden | None, node_id: int) -> TopicState | Hidden | 
 def _state(
     topic: Topic | Hidden | None,
     replicas: Callable[[Partition], Replicas | None],
-    broker: Broker,
+    cluster: Cluster,
     reached: Collection[int],
 ) -> TopicState | Hidden | None:
     if topic is None or isinstance(topic, Hidden):
         return topic
-    own = broker.node_id
+    own = cluster.node_id
     partitions = []
-    for one, leader in zip(topic.partitions, broker.gateways.leaders(topic), strict=True):
+    for one, leader in zip(topic.partitions, cluster.gateways.leaders(topic), strict=True):
         if leader == own:
             told = one.leader_epoch, one.available, replicas(one), own
         elif leader in reached:
