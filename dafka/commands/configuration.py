@@ -93,8 +93,8 @@ def with_known_listener(settings: Serving) -> Serving:
 
 
 def with_known_gateways(settings: Serving, *, is_alone: bool) -> Serving:
-    """`is_alone`: there are no other gateways. Raises ConfigurationError: gateways ask each other over a listener where nobody knows that they are
-    gateways, and who is not known may not do what they have to.
+    """`is_alone`: there are no other gateways. Raises ConfigurationError: gateways ask each other over a
+    listener where nobody knows that they are gateways, and who is not known may not do what they have to.
     """
     asked = settings.gateway_listener or settings.listen[0].name
     protocol = next(one.protocol for one in settings.listen if one.name == asked)

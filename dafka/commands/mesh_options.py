@@ -106,6 +106,7 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "trust_batches": OPTIONS["trust_batches"],
     "authorizer": OPTIONS["authorizer"],
     "super_user": OPTIONS["super_user"],
+    "connections_max_reauth_ms": OPTIONS["connections_max_reauth_ms"],
     "allow_everyone_if_no_acl_found": OPTIONS["allow_everyone_if_no_acl_found"],
     "admin_client_writes": OPTIONS["admin_client_writes"],
     "retention_check_interval_ms": OPTIONS["retention_check_interval_ms"],

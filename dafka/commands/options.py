@@ -180,6 +180,12 @@ OPTIONS: Final[dict[str, Option]] = {
         metavar="User:NAME",
         repeatable=True,
     ),
+    "connections_max_reauth_ms": Option(
+        "Milliseconds after which clients of listeners with SASL have to say again who they are; their "
+        "connections are closed otherwise. 0 asks them once.",
+        parsing.parse_number(0, MAX_MILLISECONDS),
+        metavar="N",
+    ),
     "allow_everyone_if_no_acl_found": Option(
         "Let everybody do everything with what no ACL is about.",
         parsing.parse_switch,

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import abc
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -45,11 +46,13 @@ from gateway.front.listener_sockets import ListenerSocket, open_listeners
 from gateway.front.listeners import Listener
 from gateway.front.registry import load_apis
 from gateway.front.server import Server
-from gateway.front.sessions import Sessions
+from gateway.front.sessions import PLAIN, Sessions
 from gateway.http.view import Surroundings, View
 from gateway.log.context import LogContext
 from gateway.peers.opening import PeerSecurity
+from gateway.security.principal import USER, Principal
 from gateway.security.sasl_session import SaslSession
+from gateway.security.scram import Hash
 from mesh.node import Node, Routes
 from mesh.producer import Producer
 from mesh.reader import Reader
@@ -360,7 +363,12 @@ class Life(abc.ABC):
         certificates = _certificates(self.settings)
         begin_session: Callable[[Listener], SaslSession | None] = _without_sasl
         if any(one.protocol.has_sasl for one in self.settings.listen):
-            begin_session = Sessions(broker.scram_users, await broker.scram_users.secret()).begin
+            sessions = Sessions(
+                broker.scram_users,
+                await broker.scram_users.secret(),
+                self.settings.connections_max_reauth_ms,
+            )
+            begin_session = sessions.begin
         server = self._server = Server(
             registry=self._registry,
             broker=broker,
@@ -374,6 +382,7 @@ class Life(abc.ABC):
             ),
             grant=broker.acls.grant,
         )
+        broker.scram_users.on_revoked(partial(_revoke, server))
         self._answer()
         async with trio.open_nursery() as nursery:
             if certificates is not None:
@@ -405,6 +414,11 @@ def _certificates(settings: ServingSettings) -> Certificates | None:
 def _without_sasl(_listener: Listener) -> SaslSession | None:
     """Nobody is asked who he is."""
     return None
+
+
+def _revoke(server: Server, user: str, kinds: Collection[Hash]) -> None:
+    """A user was deleted, or has another password. PLAIN takes whichever there is."""
+    server.revoke(Principal(USER, user), {PLAIN, *(kind.value for kind in kinds)})
 
 
 async def _wake_parked(server: Server, broker: Broker) -> None:

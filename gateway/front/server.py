@@ -18,7 +18,7 @@ import socket
 import ssl
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -211,6 +211,15 @@ class Server:
                 nursery.start_soon(self.context.readiness.run)
                 task_status.started()
         close_all(sockets)
+
+    def revoke(self, principal: Principal, mechanisms: Collection[str]) -> None:
+        """End the connections of somebody who came in by one of these mechanisms: what he has shown is not
+        right any more. (He may come again.)
+        """
+        for connection in list(self.connections):
+            sasl = connection.sasl
+            if sasl is not None and sasl.principal == principal and sasl.mechanism in mechanisms:
+                connection.close("revoked")
 
     def _stop_connections(self) -> None:
         self.context.shutting_down.set()

@@ -7,7 +7,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gateway.security import gateways
 from gateway.security.mechanism import Exchange
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from gateway.front.listeners import Listener
 
 
+PLAIN: Final = "PLAIN"
+"""The mechanism's name (RFC 4616)."""
+
+
 class Sessions:
     """`secret` is the cluster's (`ScramUsers.secret`); `max_session_ms` is `connections.max.reauth.ms`."""
 
@@ -30,7 +34,7 @@ class Sessions:
         self._mechanisms: dict[str, Callable[[], Exchange]] = {
             kind.value: partial(self._scram, kind) for kind in Hash
         }
-        self._mechanisms["PLAIN"] = lambda: PlainExchange(self._is_right)
+        self._mechanisms[PLAIN] = lambda: PlainExchange(self._is_right)
 
     def begin(self, listener: Listener) -> SaslSession | None:
         """That of a new connection; None where nobody is asked who he is."""
@@ -56,4 +60,4 @@ class Sessions:
             is_password(Hash.SHA_256, nobody(Hash.SHA_256, user, self._secret), password)
             return False
         found = [is_password(kind, one, password) for kind, one in kept.items()]
-        return True in found
+        return True in found and self._users.of(user) == kept

@@ -14,7 +14,6 @@ import trio
 
 from gateway.cluster.scram_users import ScramUsers
 from gateway.front.listeners import Listener
-from gateway.front.registry import load_apis
 from gateway.front.sessions import Sessions
 from gateway.leadership.records import Address
 from gateway.peers.failures import PeerFailed
@@ -24,7 +23,8 @@ from gateway.security.principal import Principal
 from gateway.security.protocol import SecurityProtocol
 from tests.peers.certificates import self_signed
 from tests.unit.gateway.catalog.memory import MemoryCatalog
-from tests.unit.gateway.kafka_wire import ECHO, Fakes, answer, request, run, running
+from tests.unit.gateway.front.test_authentication import with_sasl
+from tests.unit.gateway.kafka_wire import ECHO, answer, request, run, running
 
 SECRET = b"s" * 32
 
@@ -37,20 +37,6 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 async def secret(value: bytes = SECRET) -> bytes:
     await trio.lowlevel.checkpoint()
     return value
-
-
-class WithSasl(Fakes):
-    """It has the APIs of authentication, and tells who asks."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        real = load_apis()
-        for key in (17, 36):
-            api = real.lookup(key)
-            assert api is not None
-            self.registry.api(
-                key=key, name=api.name, min_version=api.min_version, max_version=api.max_version
-            )(api.handler)
 
 
 @contextlib.asynccontextmanager
@@ -66,7 +52,7 @@ async def other_gateway(
 
     listen = f"INSIDE={protocol.value}://127.0.0.1:0"
     async with running(
-        listen=listen, fakes=WithSasl(), begin_session=sessions.begin, tls_of=tls_of
+        listen=listen, fakes=with_sasl(), begin_session=sessions.begin, tls_of=tls_of
     ) as server:
         yield server, Address("127.0.0.1", server.address[1])
 
