@@ -96,6 +96,13 @@ class ServingSettings(ServerSettings, LogSettings):
     tls_gateway_ca: Path | None = None
     """PEM file with those who sign the certificates of other gateways; None: whom the system trusts."""
 
+    audit: str = ""
+    """Where lines go of what was denied and of administration: a file, or "-", standard output; "": nowhere.
+    """
+
+    audit_required: bool = False
+    """Change nothing while those lines cannot be written."""
+
     http: ListenerSpec | None = None
     """Where to serve the status page and its JSON over HTTP; None: nowhere."""
 

@@ -55,6 +55,8 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "tls_client_ca": OPTIONS["tls_client_ca"],
     "tls_client_auth": OPTIONS["tls_client_auth"],
     "tls_gateway_ca": OPTIONS["tls_gateway_ca"],
+    "audit": OPTIONS["audit"],
+    "audit_required": OPTIONS["audit_required"],
     "data": replace(
         OPTIONS["data"],
         help="Directory of the catalog, made if absent. One process uses it at a time.",

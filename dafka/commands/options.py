@@ -109,6 +109,15 @@ OPTIONS: Final[dict[str, Option]] = {
         parsing.parse_file,
         metavar="FILE",
     ),
+    "audit": Option(
+        "File for JSON lines of requests that were denied, of clients that could not show who they are, and "
+        "of all administration; '-' is standard output. It is made anew when it was moved away.",
+        parsing.parse_audit,
+        metavar="FILE|-",
+    ),
+    "audit_required": Option(
+        "Change nothing in the cluster while --audit cannot be written.", parsing.parse_switch, switch=True
+    ),
     "data": Option(
         "Directory of all data, made if absent. One process uses it at a time.",
         parsing.parse_directory,

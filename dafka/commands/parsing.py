@@ -51,6 +51,11 @@ def parse_file(text: str) -> Path:
     return Path(text)
 
 
+def parse_audit(text: str) -> str:
+    """The path of a file; or "-"."""
+    return text if text == "-" else str(parse_file(text))
+
+
 def parse_catalog(text: str) -> str:
     """The address of an etcd; or "sqlite"."""
     return text if text == "sqlite" else str(EtcdAddress.parse(text))

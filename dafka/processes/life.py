@@ -33,6 +33,8 @@ from dafka.processes.signals import watch_signals
 from dafka.processes.survey import Survey
 from dafka.processes.survey_metrics import register_survey
 from dafka.settings import ServingSettings
+from gateway.audit.audit import AUDIT, Audit
+from gateway.audit.sinks import sink_of
 from gateway.broker import Broker
 from gateway.catalog.fenced import FencedCatalog
 from gateway.cluster.cluster import NODE_ID
@@ -347,6 +349,16 @@ class Life(abc.ABC):
             )
         server.shut_down()
 
+    def _audit(self, broker: Broker) -> Audit | None:
+        """What tells auditors, if anybody wants to know."""
+        if not self.settings.audit:
+            return None
+        audit = Audit(sink_of(self.settings.audit), required=self.settings.audit_required)
+        broker.acls.denied = audit.denied
+        broker.changes.forbidden = lambda: audit.trouble
+        self.metrics.register(AUDIT, audit)
+        return audit
+
     def _answer(self) -> None:
         """Have clients answered, unless this process lacks what it serves with."""
         if self._server is not None:
@@ -369,6 +381,7 @@ class Life(abc.ABC):
                 self.settings.connections_max_reauth_ms,
             )
             begin_session = sessions.begin
+        audit = self._audit(broker)
         server = self._server = Server(
             registry=self._registry,
             broker=broker,
@@ -381,12 +394,15 @@ class Life(abc.ABC):
                 certificates.context if certificates is not None and listener.protocol.has_tls else None
             ),
             grant=broker.acls.grant,
+            audit=audit,
         )
         broker.scram_users.on_revoked(partial(_revoke, server))
         self._answer()
         async with trio.open_nursery() as nursery:
             if certificates is not None:
                 nursery.start_soon(certificates.run)
+            if audit is not None:
+                nursery.start_soon(audit.run)
             nursery.start_soon(self._answer_once_compared)
             nursery.start_soon(self._shut_down, server, broker)
             nursery.start_soon(_wake_parked, server, broker)

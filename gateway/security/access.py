@@ -28,6 +28,9 @@ class Access(Protocol):
     """What somebody may do from somewhere."""
 
     principal: Principal
+    api: str
+    """The name of the API that is asked, for who is told of denied requests."""
+
     is_unrestricted: bool
     """Everything is allowed, to everybody: there is no authorizer."""
 
@@ -56,6 +59,7 @@ class Unrestricted:
 
     def __init__(self, principal: Principal = ANONYMOUS) -> None:
         self.principal = principal
+        self.api = ""
 
     def may(self, _operation: Operation, _resource_type: ResourceType, _name: str) -> bool:
         return True
@@ -93,6 +97,7 @@ class ByAcls:
     ) -> None:
         self.principal = principal
         self.host = java_address(address)
+        self.api = ""
         self._authorizer = authorizer
         self._denied = denied
         self._asked: Authorizer | None = None
