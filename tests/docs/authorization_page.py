@@ -27,22 +27,22 @@ PAGE: Final = ROOT / "docs" / "authorization.md"
 
 HEAD: Final = """# Which rights a request takes
 
-With `--authorizer acl` (see [configuration.md](configuration.md)) each request is checked as Apache Kafka 4.3 checks it. The table
-is made from the code (`python -m tests.docs.authorization_page`): a gateway is asked every API in every version, each right is
-denied in turn, and what comes of it is written down. A test keeps the page and the code equal.
+With `--authorizer acl` ([configuration.md](configuration.md)) each request is checked as Apache Kafka 4.3 does it.
+The table is made from the code (`python -m tests.docs.authorization_page`): a gateway is asked every API in every
+version, each right is denied in turn, and what comes of it is written down. A test keeps page and code equal.
 
 - **Right**: the operation, and on what. *Any topic*: it is enough to have it on some topic.
 - **Or instead**: whoever has this is not asked for the right.
-- **Without it**: the error that is answered, *each* for a topic, partition, group or resource, else for the whole request. *Less is
-  told*: what may not be seen is left out of the answer, without an error.
-- An operation may be implied by another one, as in Kafka: READ, WRITE, DELETE and ALTER imply DESCRIBE, and ALTER_CONFIGS implies
-  DESCRIBE_CONFIGS, where they are allowed.
+- **Without it**: the error that is answered; *each*: for what it is about, a topic, partition, group or resource,
+  else for the whole request. *Less is told*: what may not be seen is not in the answer, without an error.
+- Where they are allowed, READ, WRITE, DELETE and ALTER imply DESCRIBE, and ALTER_CONFIGS implies DESCRIBE_CONFIGS.
+- What is named twice, has no name or is otherwise no proper request may be told so before any right is asked for.
 
 | API | versions | right | or instead | without it |
 |---|---|---|---|---|
-"""
+"""  # noqa: E501 - the page's own lines
 
-NOTHING: Final = "These take no right: "
+NOTHING: Final = "These take no right:"
 
 RESOURCES: Final = {
     ResourceType.TOPIC: "the topic",
@@ -75,8 +75,8 @@ def page(by_api: Mapping[str, Found]) -> str:
     """The page's text."""
     apis = {api.name: api for api in load_apis().all()}
     rows = [row for name, found in by_api.items() for row in _rows(apis[name], found)]
-    free = sorted(name for name, found in by_api.items() if not found)
-    return f"{HEAD}{''.join(rows)}\n{NOTHING}{', '.join(free)}.\n"
+    free = "".join(f"- {name}\n" for name, found in by_api.items() if not found)
+    return f"{HEAD}{''.join(rows)}\n{NOTHING}\n\n{free}"
 
 
 def _rows(api: Api, found: Found) -> Iterable[str]:

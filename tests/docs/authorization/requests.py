@@ -151,6 +151,14 @@ def _delete(made: Scene, _: int, version: int) -> Sequence[Make]:
     return [by_name, by_id] if version >= TOPICS_BY_ID else [by_name]
 
 
+def _forget(made: Scene, _: int, __: int) -> Sequence[Make]:
+    async def of() -> Any:
+        await made.commit()
+        return offsets.delete(GROUP, {TOPIC: [0]})
+
+    return [of]
+
+
 def _init(_made: Scene, _: int, version: int) -> Sequence[Make]:
     return [
         lambda: transactions.init_producer_id(None, version),
@@ -216,6 +224,7 @@ _KINDS: Final[dict[int, Callable[[Scene, int, int], Sequence[Make]]]] = {
     33: _alter,
     36: _authenticate,
     44: _alter,
+    47: _forget,
     51: _users,
     60: _cluster,
     65: _described,

@@ -56,13 +56,17 @@ class Scene:
         await self._create(DOOMED)
         return DOOMED
 
-    async def set_up(self) -> None:
-        """The topic, the group and the transaction."""
-        await self._create(TOPIC)
+    async def commit(self) -> None:
+        """The group has an offset of the topic."""
         await self._until(
             offsets.commit(GROUP, {TOPIC: [offsets.offset(0, 0)]}, version=9),
             lambda answer: answer["topics"][0]["partitions"][0]["error_code"],
         )
+
+    async def set_up(self) -> None:
+        """The topic, the group and the transaction."""
+        await self._create(TOPIC)
+        await self.commit()
         begin = transactions.init_producer_id(TRANSACTION, 4)
         begun = await self._until(begin, lambda answer: answer["error_code"])
         who = begun["producer_id"], begun["producer_epoch"]
@@ -107,10 +111,11 @@ class Scene:
             request = make()
             if inspect.isawaitable(request):
                 request = await request
-            self.recording.asked, self.recording.denied = {}, denied
+            recording = self.recording
+            recording.asked, recording.denied = {}, denied
             answer = await self.send(request)
-            self.recording.denied = frozenset()
-            return list(self.recording.asked), answer
+            asked, recording.denied = list(recording.asked), frozenset()
+            return asked, answer
 
         return ask
 
