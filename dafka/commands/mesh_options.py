@@ -55,6 +55,12 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "tls_client_ca": OPTIONS["tls_client_ca"],
     "tls_client_auth": OPTIONS["tls_client_auth"],
     "tls_gateway_ca": OPTIONS["tls_gateway_ca"],
+    "sasl_mechanisms": OPTIONS["sasl_mechanisms"],
+    "oauth_keys": OPTIONS["oauth_keys"],
+    "oauth_audience": OPTIONS["oauth_audience"],
+    "oauth_issuer": OPTIONS["oauth_issuer"],
+    "oauth_subject_claim": OPTIONS["oauth_subject_claim"],
+    "oauth_clock_skew_seconds": OPTIONS["oauth_clock_skew_seconds"],
     "audit": OPTIONS["audit"],
     "audit_required": OPTIONS["audit_required"],
     "data": replace(

@@ -66,6 +66,7 @@ from wireproto.kafka.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from gateway.catalog.interface import Catalog
     from gateway.cluster.slot_leadership import SlotLeadership
+    from gateway.front.key_set import KeySet
     from gateway.http.server import HttpServer
 
 LAST_WORD_SECONDS = 0.5
@@ -349,6 +350,33 @@ class Life(abc.ABC):
             )
         server.shut_down()
 
+    def _key_set(self) -> KeySet | None:
+        """With which tokens are signed, if they count."""
+        address = self.settings.oauth_keys
+        if not address:
+            return None
+        from gateway.front.key_set import KeySet, load_from  # only who takes tokens loads it
+
+        return KeySet(load_from(address), address)
+
+    async def _sessions(self, broker: Broker, key_set: KeySet | None) -> Sessions:
+        """How clients of listeners with SASL come in."""
+        settings = self.settings
+        validate = None
+        if key_set is not None:
+            from gateway.security.web_tokens import Expected, Validator  # as above
+
+            expected = Expected(
+                settings.oauth_audience,
+                settings.oauth_issuer,
+                settings.oauth_subject_claim,
+                settings.oauth_clock_skew_seconds,
+            )
+            validate = Validator(key_set.key_of, expected).validate
+        secret = await broker.scram_users.secret()
+        reauth_ms = settings.connections_max_reauth_ms
+        return Sessions(broker.scram_users, secret, reauth_ms, settings.sasl_mechanisms, validate)
+
     def _audit(self, broker: Broker) -> Audit | None:
         """What tells auditors, if anybody wants to know."""
         if not self.settings.audit:
@@ -373,14 +401,10 @@ class Life(abc.ABC):
         sockets = await open_listeners(self.settings.listen)
         await self._tell_address(broker, sockets)
         certificates = _certificates(self.settings)
+        key_set = self._key_set()
         begin_session: Callable[[Listener], SaslSession | None] = _without_sasl
         if any(one.protocol.has_sasl for one in self.settings.listen):
-            sessions = Sessions(
-                broker.scram_users,
-                await broker.scram_users.secret(),
-                self.settings.connections_max_reauth_ms,
-            )
-            begin_session = sessions.begin
+            begin_session = (await self._sessions(broker, key_set)).begin
         audit = self._audit(broker)
         server = self._server = Server(
             registry=self._registry,
@@ -403,6 +427,8 @@ class Life(abc.ABC):
                 nursery.start_soon(certificates.run)
             if audit is not None:
                 nursery.start_soon(audit.run)
+            if key_set is not None:
+                await nursery.start(key_set.run)
             nursery.start_soon(self._answer_once_compared)
             nursery.start_soon(self._shut_down, server, broker)
             nursery.start_soon(_wake_parked, server, broker)

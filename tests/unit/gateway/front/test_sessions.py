@@ -9,6 +9,7 @@ from gateway.cluster.scram_users import ScramUsers, Upsertion
 from gateway.front.listeners import Listener
 from gateway.front.sessions import Sessions
 from gateway.security.gateways import name_of, salted_password
+from gateway.security.oauthbearer import Bearer
 from gateway.security.protocol import SecurityProtocol
 from gateway.security.scram import Hash
 from gateway.security.scram_client import ScramClient
@@ -68,3 +69,27 @@ def test_a_gateway_comes_in_by_what_the_catalog_has_and_by_no_password() -> None
     client.check(session.authenticate(client.final(told.token), 2, 0).token)
     assert str(session.principal) == "Gateway:3"
     assert not comes_in(made, "PLAIN", b"\0__gateway-3\0" + salted)
+
+
+def test_only_what_is_offered_is_offered() -> None:
+    users = ScramUsers(MemoryCatalog())
+    made = Sessions(users, b"secret", mechanisms=("PLAIN",), validate=lambda token: Bearer(token, 77_000))
+    session = made.begin(SASL)
+    assert session is not None
+    shaken = session.handshake("SCRAM-SHA-256", 1, 0)
+    assert (shaken.error, shaken.mechanisms) == (
+        ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+        ("PLAIN", "OAUTHBEARER"),
+    )
+
+
+def test_a_session_lasts_as_long_as_the_token() -> None:
+    made = Sessions(ScramUsers(MemoryCatalog()), b"secret", validate=lambda token: Bearer(token, 77_000))
+    session = made.begin(SASL)
+    assert session is not None
+    assert session.handshake("OAUTHBEARER", 1, 0).error is ErrorCode.NONE
+    assert session.takes_long
+    told = session.authenticate(b"n,,\x01auth=Bearer alice\x01\x01", 2, 7_000)
+    assert (told.error, told.lifetime_ms, str(session.principal)) == (ErrorCode.NONE, 70_000, "User:alice")
+    assert not session.is_over(76_999)
+    assert session.is_over(77_000)
