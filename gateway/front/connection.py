@@ -148,6 +148,8 @@ class Connection:
         self.memory = ConnectionMemory(client)
         self._answers = AnswerQueue(self._output, self.memory, limits)
         self._deadlines = Deadlines(limits)
+        if self._tls is not None or self.sasl is not None:
+            self._deadlines.unknown_since = trio.current_time()
         self._handling: Request | None = None
         self._scope = trio.CancelScope()
         self._work = Work(client.turns)
@@ -182,6 +184,8 @@ class Connection:
         except OSError:
             self.reason = self.reason or "client"
             return False
+        if self.sasl is None:
+            self._deadlines.unknown_since = math.inf
         return True
 
     async def finish(self, *, linger: bool) -> None:
@@ -489,6 +493,7 @@ class Connection:
             await self._serve(frame)
         if sasl.principal is not None and sasl.principal != self.access.principal:
             self.access = self._context.grant(sasl.principal, self.socket.getpeername()[0])
+            self._deadlines.unknown_since = math.inf
         self._frames.max_frame_bytes = max_frame_bytes(sasl, limits.max_request_bytes)
 
     async def _take_token(self, sasl: SaslSession, token: bytes, now_ms: int) -> None:
