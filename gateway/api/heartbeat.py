@@ -1,6 +1,7 @@
 """Heartbeat (key 12), versions 0 to 4: a member says that it lives, and hears whether to join again.
 
 Behaviour
+  Who may not READ the group is GROUP_AUTHORIZATION_FAILED.
   REBALANCE_IN_PROGRESS asks it to. While the group is being loaded the answer is "no error", as Kafka's: the
   member has its session timeout from then on. v3 brings static members.
 """

@@ -1,6 +1,7 @@
 """LeaveGroup (key 13), versions 0 to 5: members leave a group, by themselves or removed by an administrator.
 
 Behaviour
+  Who may not READ the group is GROUP_AUTHORIZATION_FAILED.
   Each member has its own result. A static member may be named by its instance alone (KIP-345): that is how
   administrators remove one.
 
@@ -16,6 +17,7 @@ from gateway.answers.encoding import answer, answer_of
 from gateway.common.handlers import Request, Response, api
 from gateway.common.work import BREATH
 from gateway.groups.events import Leaving
+from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -32,6 +34,8 @@ _Answer: Any = RESPONSE_CLASSES[ApiKey.LEAVE_GROUP]
 async def leave_group(request: Request, broker: Broker) -> Response:
     """Take the members out of their group."""
     body, several = request.body, request.header.api_version >= SEVERAL_SINCE_VERSION
+    if not request.access.may(Operation.READ, ResourceType.GROUP, body.group_id):
+        return _about_all(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if several:
         leaving = await request.work.each(_leaving, body.members)
     else:
@@ -40,13 +44,18 @@ async def leave_group(request: Request, broker: Broker) -> Response:
         results = await _leave(request, broker, leaving)
     except KafkaError as error:
         if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:
-            return answer(request, _Answer(throttle_time_ms=0, error_code=error.code, members=[]))
+            return _about_all(request, error.code)
         results = [error.code] * len(leaving)  # there is no such group
     if not several:
-        return answer(request, _Answer(throttle_time_ms=0, error_code=results[0], members=[]))
+        return _about_all(request, results[0])
     members = await request.work.each(_left, zip(leaving, results, strict=True))
     response = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, members=members)
     return await answer_of(len(members), request, response)
+
+
+def _about_all(request: Request, error: ErrorCode) -> bytes:
+    """An answer that names no member."""
+    return answer(request, _Answer(throttle_time_ms=0, error_code=error, members=[]))
 
 
 def _leaving(member: Any) -> Leaving:
