@@ -14,6 +14,9 @@ Version notes
   returning static leader may keep the assignments (KIP-814).
 
 Differs from Kafka
+  With an authorizer a static member belongs to the principal that it joined as: to any other it is
+  FENCED_INSTANCE_ID, here and in all other requests of members, as long as it is in the group. What a group's
+  record has is Kafka's, so after a load it belongs to the first that is heard of as this member.
   What members sent is bounded (`gateway.groups.room`): a group that is full answers
   GROUP_MAX_SIZE_REACHED, a gateway that is full POLICY_VIOLATION. A rebalance timeout is a day at most. Where
   Kafka leaves a request hanging whose member joins again on another connection, it is answered with
@@ -34,6 +37,7 @@ from gateway.common.handlers import Request, Response, api
 from gateway.common.log_limit import warn_once
 from gateway.groups.events import NO_MEMBER_ID, Join, JoinReply, Protocol
 from gateway.groups.served import Abandoned, Ticket
+from gateway.security.access import owner_of
 from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -123,6 +127,7 @@ def _join(request: Request, ticket: Ticket) -> Join:
         needs_known_member_id=version >= MEMBER_ID_REQUIRED_SINCE_VERSION,
         can_skip_assignment=version >= SKIP_ASSIGNMENT_SINCE_VERSION,
         reason=(body.reason or "not provided")[:255],
+        principal=owner_of(request.access),
     )
 
 

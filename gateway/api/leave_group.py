@@ -5,6 +5,10 @@ Behaviour
   Each member has its own result. A static member may be named by its instance alone (KIP-345): that is how
   administrators remove one.
 
+Differs from Kafka
+  With an authorizer a static member of another principal is FENCED_INSTANCE_ID for who may not DELETE the
+  group: else its place could be taken by removing it first.
+
 Version notes
   Up to v2 one member leaves, and its result is the answer's. v3 brings several and static ones, v5 reasons.
 """
@@ -17,6 +21,7 @@ from gateway.answers.encoding import answer, answer_of
 from gateway.common.handlers import Request, Response, api
 from gateway.common.work import BREATH
 from gateway.groups.events import Leaving
+from gateway.security.access import owner_of
 from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -71,9 +76,11 @@ def _left(member: tuple[Leaving, ErrorCode]) -> Any:
 
 async def _leave(request: Request, broker: Broker, leaving: list[Leaving]) -> list[ErrorCode]:
     """Have them leave, some at a time: there may be 100,000. Raises KafkaError as `Coordinator.leave`."""
-    group_id = request.body.group_id
-    results = broker.groups.leave(group_id, leaving[:BREATH])
+    group_id, access = request.body.group_id, request.access
+    is_administrator = access.sees(Operation.DELETE, ResourceType.GROUP, group_id)
+    principal = None if is_administrator else owner_of(access)
+    results = broker.groups.leave(group_id, leaving[:BREATH], principal)
     for start in range(BREATH, len(leaving), BREATH):
         await request.work.breath()
-        results += broker.groups.leave(group_id, leaving[start : start + BREATH])
+        results += broker.groups.leave(group_id, leaving[start : start + BREATH], principal)
     return results

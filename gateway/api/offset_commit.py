@@ -36,6 +36,7 @@ from gateway.common.handlers import Request, Response, api
 from gateway.common.work import BREATH
 from gateway.groups.offsets import TopicPartition, is_metadata_too_large
 from gateway.groups.records import NO_TIME, CommittedOffset
+from gateway.security.access import owner_of
 from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -229,6 +230,7 @@ class OffsetCommit:
                 self._client,
                 offsets,
                 now,
+                owner_of(self._access),
             )
             if offsets:
                 self._pending = groups.journal.begin_commit(

@@ -32,6 +32,7 @@ from gateway.groups.offsets import TopicPartition, is_metadata_too_large
 from gateway.groups.records import NO_EPOCH, NO_TIME, CommittedOffset
 from gateway.journal.lane import TransactionOf
 from gateway.produce.verification import ASKED_AT_MOST
+from gateway.security.access import owner_of
 from gateway.security.acls import Operation, ResourceType
 from gateway.transactions.verifier import Producing
 from wireproto.kafka.api_keys import ApiKey
@@ -157,7 +158,13 @@ class _Commit:
             generation = body.generation_id
         # Nobody may change the group between its check and the write: no await in between.
         group = groups.for_transactional_commit(
-            body.group_id, member_id, instance_id, generation, client, self.offsets
+            body.group_id,
+            member_id,
+            instance_id,
+            generation,
+            client,
+            self.offsets,
+            owner_of(self._request.access),
         )
         part_of = TransactionOf(body.producer_id, body.producer_epoch, guard, client)
         try:

@@ -68,6 +68,11 @@ UNRESTRICTED: Final = Unrestricted()
 """Of requests that come from no client: the gateway's own."""
 
 
+def owner_of(access: Access) -> Principal | None:
+    """To whom what a client makes belongs; None: to nobody, since nothing is denied to anybody."""
+    return None if access.is_unrestricted else access.principal
+
+
 def _nobody_is_told(_access: ByAcls, _question: Question) -> None:
     """Denied requests are of no interest."""
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from gateway.security.access import UNRESTRICTED, Access, ByAcls, Question
 from gateway.security.acls import Acl, PatternType, Permission
 from gateway.security.authorizer import Authorizer
+from gateway.security.principal import Principal
 from tests.unit.gateway.api.asking import ALICE, CORRELATION_ID, REGISTRY, FakeBroker, ask_async
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.responses import encode_response
@@ -58,15 +59,15 @@ def of_one(api_key: int, many: str, one: str, **fields: Any) -> Refused:
     return lambda error: of(**{many: [getattr(of, one)(error_code=error, **fields)], "throttle_time_ms": 0})
 
 
-def only(allowances: Sequence[Question], denied: list[Question]) -> Access:
+def only(allowances: Sequence[Question], denied: list[Question], principal: Principal = ALICE) -> Access:
     """The access of somebody who may do this and nothing else. What is denied is put into the list."""
     authorizer = Authorizer(
         [
-            Acl(kind, name, PatternType.LITERAL, str(ALICE), "*", operation, Permission.ALLOW)
+            Acl(kind, name, PatternType.LITERAL, str(principal), "*", operation, Permission.ALLOW)
             for operation, kind, name in allowances
         ]
     )
-    return ByAcls(ALICE, "127.0.0.1", lambda: authorizer, lambda _, question: denied.append(question))
+    return ByAcls(principal, "127.0.0.1", lambda: authorizer, lambda _, question: denied.append(question))
 
 
 async def check_needs(make: Make, request: Any, needs: Sequence[Need]) -> None:

@@ -12,6 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from gateway.security.access import UNRESTRICTED, Access, Question
 from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
+from gateway.security.principal import USER, Principal
 from tests.differential.groups import describe, heartbeat, join, leave, sync
 from tests.unit.gateway.api.asking import FakeBroker, allowed, ask_async, request_class
 from tests.unit.gateway.api.needs import Need, Refused, Scene, check_needs, of_one, only, versions, whole
@@ -249,3 +250,70 @@ def test_groups_that_are_hidden_are_left_out_of_the_list(
     assert answer["error_code"] == 0
     assert {one["group_id"] for one in answer["groups"]} == expected
     assert denied == []
+
+
+# static members ---------------------------------------------------------------------------------------------
+
+BOB = Principal(USER, "bob")
+
+
+@asynccontextmanager
+async def static_member() -> AsyncIterator[tuple[Scene, str]]:
+    """ALICE has the only member of "g", the instance "i"; and its member id."""
+    home = Home()
+    broker = FakeBroker()
+    broker.groups = home.coordinator  # type: ignore[assignment]
+    broker.access = only([READ], [])
+    async with home.running():
+        member = (await ask_async(broker, join("g", instance="i"))).member_id
+        assert (await ask_async(broker, sync("g", member, 1, {member: b"all"}, instance="i"))).error_code == 0
+        yield Scene(broker), member
+
+
+ACTS: dict[str, tuple[range, Callable[[int, str], Any]]] = {
+    "joins in its place": (range(5, 10), lambda v, _: join("g", version=v, instance="i")),
+    "joins as it": (range(5, 10), lambda v, m: join("g", m, version=v, instance="i")),
+    "joins by its id": (range(10), lambda v, m: join("g", m, version=v)),
+    "syncs as it": (range(3, 6), lambda v, m: sync("g", m, 1, version=v, instance="i")),
+    "syncs by its id": (range(6), lambda v, m: sync("g", m, 1, version=v)),
+    "beats as it": (range(3, 5), lambda v, m: heartbeat("g", m, 1, version=v, instance="i")),
+    "beats by its id": (range(5), lambda v, m: heartbeat("g", m, 1, version=v)),
+    "removes it": (range(3, 6), lambda v, _: leave("g", ("", "i"), version=v)),
+    "leaves as it": (range(3, 6), lambda v, m: leave("g", (m, "i"), version=v)),
+    "leaves by its id": (range(6), lambda v, m: leave("g", (m, None), version=v)),
+}
+
+
+def _error_of(answer: Any) -> int:
+    """That of the member that leaves, or of the answer."""
+    members: list[Any] = getattr(answer, "members", [])
+    code: int = getattr(members[0], "error_code", answer.error_code) if members else answer.error_code
+    return code
+
+
+@pytest.mark.parametrize(
+    ("act", "version"), [(act, version) for act, (some, _) in ACTS.items() for version in some]
+)
+def test_a_static_member_is_its_principals_alone(act: str, version: int) -> None:
+    async def main() -> None:
+        async with static_member() as (scene, member):
+            alice, bob = scene.broker.access, only([READ], [], BOB)
+            request = ACTS[act][1](version, member)
+            for access, expected in ((bob, ErrorCode.FENCED_INSTANCE_ID), (alice, ErrorCode.NONE)):
+                scene.broker.access = access
+                answer = await ask_async(scene.broker, request)
+                assert _error_of(answer) == expected
+
+    run(main)
+
+
+@pytest.mark.parametrize("version", range(3, 6))
+@pytest.mark.parametrize("access", [only([READ, DELETE], [], BOB), UNRESTRICTED], ids=["acls", "none"])
+def test_who_may_delete_the_group_removes_static_members_of_others(version: int, access: Access) -> None:
+    async def main() -> None:
+        async with static_member() as (scene, _):
+            scene.broker.access = access
+            answer = await ask_async(scene.broker, leave("g", ("", "i"), version=version))
+            assert [(one.group_instance_id, one.error_code) for one in answer.members] == [("i", 0)]
+
+    run(main)

@@ -16,8 +16,10 @@ from gateway.common.handlers import Request
 from gateway.groups.records import CommittedOffset
 from gateway.security.access import Question
 from gateway.security.acls import Operation, ResourceType
+from gateway.security.principal import USER, Principal
 from tests.unit.gateway.api.asking import (
     ADDRESS,
+    ALICE,
     REGISTRY,
     FakeBroker,
     allowed,
@@ -25,7 +27,7 @@ from tests.unit.gateway.api.asking import (
     encode_request,
     request_class,
 )  # fmt: skip
-from tests.unit.gateway.api.fake_groups import NOW_MS, FakeGroups, broker_with_groups
+from tests.unit.gateway.api.fake_groups import NOW_MS, FakeGroups, broker_with_groups, member_of
 from tests.unit.gateway.api.needs import (
     Need,
     Refused,
@@ -222,6 +224,24 @@ def test_small_commits_are_looked_at_as_well(
     answer = RESPONSE_CLASSES[8].decode(framed, version=version, header=True, framed=True)
     assert _errors(answer.to_dict(json=False)["topics"]) == [("orders", {1: error})]
     assert groups.writes == writes
+
+
+@pytest.mark.parametrize("version", range(7, 11))
+@pytest.mark.parametrize(
+    ("principal", "error"), [(ALICE, 0), (Principal(USER, "bob"), ErrorCode.FENCED_INSTANCE_ID)]
+)
+def test_a_static_member_commits_for_its_principal_alone(
+    version: int, principal: Principal, error: int
+) -> None:
+    broker, groups = broker_with_groups()
+    broker.topics.get("orders").id = IDS["orders"].bytes
+    group = groups.add("g", protocol_type="consumer", member=member_of("orders", instance_id="i"))
+    group.machine.roster.by_id["m"].principal = ALICE
+    broker.access = only([READ_GROUP, READ_ORDERS], [], principal)
+    request = _commit(version, {"orders": [0]})
+    request.generation_id_or_member_epoch, request.member_id, request.group_instance_id = 7, "m", "i"
+    answer = trio.run(ask_async, broker, request).to_dict(json=False)
+    assert _errors(answer["topics"]) == [("orders", {0: error})]
 
 
 # OffsetFetch ------------------------------------------------------------------------------------------------

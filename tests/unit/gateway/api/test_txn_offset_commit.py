@@ -14,8 +14,9 @@ from gateway.journal.lane import TransactionOf
 from gateway.produce.verification import ASKED_AT_MOST
 from gateway.security.access import Question
 from gateway.security.acls import Operation, ResourceType
+from gateway.security.principal import Principal
 from gateway.transactions.verifier import Producing
-from tests.unit.gateway.api.asking import NOW_MS, FakeBroker, allowed, ask, request_class
+from tests.unit.gateway.api.asking import ALICE, NOW_MS, FakeBroker, allowed, ask, request_class
 from tests.unit.gateway.api.needs import Need, Scene, check_needs, versions
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -40,6 +41,7 @@ class Coordinators:
         self.group_error = NONE
         self.written: list[tuple[TransactionOf, dict[Any, Any]]] = []
         self.members: list[tuple[Any, ...]] = []
+        self.principals: list[Principal | None] = []
         broker.groups = SimpleNamespace(  # type: ignore[assignment]
             partition_of=self._partition_of,
             for_transactional_commit=self._group,
@@ -61,6 +63,7 @@ class Coordinators:
 
     def _group(self, group_id: str, *who: Any) -> Any:
         self.members.append((group_id, *who[:3]))
+        self.principals.append(who[-1])
         if self.group_error is not NONE:
             raise KafkaError(self.group_error)
         return SimpleNamespace(group_id=group_id)
@@ -274,3 +277,13 @@ def test_what_is_refused_whole_is_answered_as_it_is_named(broker: FakeBroker, ve
     refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     partitions = [{"partition_index": 1, "error_code": refused}] * 2
     assert ask(broker, request)["topics"] == [{"name": "t", "partitions": partitions}] * 2
+
+
+@pytest.mark.parametrize("version", versions(28))
+def test_the_group_is_told_who_commits_where_it_makes_a_difference(
+    broker: FakeBroker, both: Coordinators, version: int
+) -> None:
+    commit(broker, version, ("t", 0, ""))
+    broker.access = allowed(WRITE_ID, READ_GROUP, READ_TOPIC)
+    commit(broker, version, ("t", 0, ""))
+    assert both.principals == [None, ALICE]
