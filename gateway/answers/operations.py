@@ -1,4 +1,4 @@
-"""What everybody may do to topics, groups and the cluster: all of it, as in a Kafka without an authorizer.
+"""What everybody may do to topics and the cluster: all of it, as in a Kafka without an authorizer.
 
 As `AclOperation` codes, for answers that tell a client what it is allowed to do.
 """
@@ -10,6 +10,3 @@ TOPIC_OPERATIONS: Final = frozenset({3, 4, 5, 6, 7, 8, 10, 11})
 
 CLUSTER_OPERATIONS: Final = frozenset({5, 7, 8, 9, 10, 11, 12})
 """CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE."""
-
-GROUP_OPERATIONS: Final = frozenset({3, 6, 8, 10, 11})
-"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS."""
