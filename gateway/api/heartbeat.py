@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.common.handlers import Request, Response, api
-from gateway.security.access import Access, owner_of
+from gateway.security.access import Access
 from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
@@ -47,6 +47,6 @@ def _answer(header: RequestHeader, body: HeartbeatRequest, access: Access, broke
         error = ErrorCode.GROUP_AUTHORIZATION_FAILED
     else:
         error = broker.groups.heartbeat(
-            body.group_id, body.member_id, body.group_instance_id, body.generation, owner_of(access)
+            body.group_id, body.member_id, body.group_instance_id, body.generation, access.owner
         )
     return encode_heartbeat_response(header.api_version, header.correlation_id, error)

@@ -37,7 +37,6 @@ from gateway.common.handlers import Request, Response, api
 from gateway.common.log_limit import warn_once
 from gateway.groups.events import NO_MEMBER_ID, Join, JoinReply, Protocol
 from gateway.groups.served import Abandoned, Ticket
-from gateway.security.access import owner_of
 from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -127,7 +126,7 @@ def _join(request: Request, ticket: Ticket) -> Join:
         needs_known_member_id=version >= MEMBER_ID_REQUIRED_SINCE_VERSION,
         can_skip_assignment=version >= SKIP_ASSIGNMENT_SINCE_VERSION,
         reason=(body.reason or "not provided")[:255],
-        principal=owner_of(request.access),
+        principal=request.access.owner,
     )
 
 

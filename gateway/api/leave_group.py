@@ -21,7 +21,6 @@ from gateway.answers.encoding import answer, answer_of
 from gateway.common.handlers import Request, Response, api
 from gateway.common.work import BREATH
 from gateway.groups.events import Leaving
-from gateway.security.access import owner_of
 from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -78,7 +77,7 @@ async def _leave(request: Request, broker: Broker, leaving: list[Leaving]) -> li
     """Have them leave, some at a time: there may be 100,000. Raises KafkaError as `Coordinator.leave`."""
     group_id, access = request.body.group_id, request.access
     is_administrator = access.sees(Operation.DELETE, ResourceType.GROUP, group_id)
-    principal = None if is_administrator else owner_of(access)
+    principal = None if is_administrator else access.owner
     results = broker.groups.leave(group_id, leaving[:BREATH], principal)
     for start in range(BREATH, len(leaving), BREATH):
         await request.work.breath()

@@ -36,7 +36,6 @@ from gateway.common.handlers import Request, Response, api
 from gateway.common.work import BREATH
 from gateway.groups.offsets import TopicPartition, is_metadata_too_large
 from gateway.groups.records import NO_TIME, CommittedOffset
-from gateway.security.access import owner_of
 from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -142,21 +141,8 @@ class OffsetCommit:
     def begin(self) -> _Breaths:
         """Check everything and enter the write."""
         if not self._access.may(Operation.READ, ResourceType.GROUP, self._body.group_id):
-            return self._refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        return self._take_all()
-
-    def _refuse(self, error: ErrorCode) -> _Breaths:
-        """Every partition has this error, as it is named (``OffsetCommitRequest.getErrorResponse``)."""
-        for wanted in self._body.topics:
-            partitions: list[tuple[int, int]] = [(asked.partition, error) for asked in wanted.partitions]
-            self._accepted.append(TopicResult(wanted.name, wanted.topic_id, partitions))
-            before = self.partitions // BREATH
-            self.partitions += 1 + len(partitions)
-            for _ in range(self.partitions // BREATH - before):
-                yield
-
-    def _take_all(self) -> _Breaths:
-        """Look at each partition, and enter the write of those that are there."""
+            yield from self._refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            return
         offsets: dict[TopicPartition, CommittedOffset] = {}
         now_ms, retention = self._broker.context.now_ms(), self._body.retention_time_ms
         times = now_ms, NO_TIME if retention == NO_RETENTION else min(now_ms + retention, LONG_MAX)
@@ -183,6 +169,16 @@ class OffsetCommit:
                 yield
         if self._accepted:
             self._enter(offsets)
+
+    def _refuse(self, error: ErrorCode) -> _Breaths:
+        """Every partition has this error, as it is named (``OffsetCommitRequest.getErrorResponse``)."""
+        for wanted in self._body.topics:
+            partitions: list[tuple[int, int]] = [(asked.partition, error) for asked in wanted.partitions]
+            self._accepted.append(TopicResult(wanted.name, wanted.topic_id, partitions))
+            before = self.partitions // BREATH
+            self.partitions += 1 + len(partitions)
+            for _ in range(self.partitions // BREATH - before):
+                yield
 
     def _find(self, wanted: TopicCommit) -> tuple[Topic | None, ErrorCode]:
         """The topic, and the error for what it has not (`KafkaApis.handleOffsetCommitRequest`)."""
@@ -230,7 +226,7 @@ class OffsetCommit:
                 self._client,
                 offsets,
                 now,
-                owner_of(self._access),
+                self._access.owner,
             )
             if offsets:
                 self._pending = groups.journal.begin_commit(

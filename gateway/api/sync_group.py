@@ -18,7 +18,6 @@ from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.groups.events import Sync, SyncReply
 from gateway.groups.served import Abandoned, Ticket
-from gateway.security.access import owner_of
 from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -54,7 +53,7 @@ async def sync_group(request: Request, broker: Broker) -> Response:
         protocol_type=body.protocol_type,
         protocol=body.protocol_name,
         assignments=assignments,
-        principal=owner_of(request.access),
+        principal=request.access.owner,
     )
     try:
         broker.groups.sync(body.group_id, sync)

@@ -32,7 +32,6 @@ from gateway.groups.offsets import TopicPartition, is_metadata_too_large
 from gateway.groups.records import NO_EPOCH, NO_TIME, CommittedOffset
 from gateway.journal.lane import TransactionOf
 from gateway.produce.verification import ASKED_AT_MOST
-from gateway.security.access import owner_of
 from gateway.security.acls import Operation, ResourceType
 from gateway.transactions.verifier import Producing
 from wireproto.kafka.api_keys import ApiKey
@@ -164,7 +163,7 @@ class _Commit:
             generation,
             client,
             self.offsets,
-            owner_of(self._request.access),
+            self._request.access.owner,
         )
         part_of = TransactionOf(body.producer_id, body.producer_epoch, guard, client)
         try:

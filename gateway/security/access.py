@@ -30,6 +30,8 @@ class Access(Protocol):
     principal: Principal
     is_unrestricted: bool
     """Everything is allowed, to everybody: there is no authorizer."""
+    owner: Principal | None
+    """To whom belongs what he makes; None without an authorizer: to nobody."""
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Whether it may be done with a resource. A "no" is a denied request."""
@@ -48,6 +50,7 @@ class Unrestricted:
     """Where there is no authorizer."""
 
     is_unrestricted = True
+    owner: Principal | None = None
 
     def __init__(self, principal: Principal = ANONYMOUS) -> None:
         self.principal = principal
@@ -66,11 +69,6 @@ class Unrestricted:
 
 UNRESTRICTED: Final = Unrestricted()
 """Of requests that come from no client: the gateway's own."""
-
-
-def owner_of(access: Access) -> Principal | None:
-    """To whom what a client makes belongs; None: to nobody, since nothing is denied to anybody."""
-    return None if access.is_unrestricted else access.principal
 
 
 def _nobody_is_told(_access: ByAcls, _question: Question) -> None:
@@ -92,6 +90,7 @@ class ByAcls:
         denied: Callable[[ByAcls, Question], object] = _nobody_is_told,
     ) -> None:
         self.principal = principal
+        self.owner: Principal | None = principal
         self.host = java_address(address)
         self._authorizer = authorizer
         self._denied = denied
