@@ -17,6 +17,7 @@ from typing import Final
 
 import trio
 
+from gateway.common.costs import SENT_KIB
 from gateway.common.handlers import Buffer
 from gateway.common.turns import Turns
 from gateway.front.output import Output
@@ -167,6 +168,12 @@ class TlsOutput(Output):
         except OSError as error:
             self._fail(error)
             self._sealed = memoryview(b"")
+
+    def _is_sent(self, size: int) -> None:
+        """The kernel has all that these bytes have become."""
+        self.unsent -= size
+        self.drained += size
+        self._turns.left -= (size >> 10) * SENT_KIB
 
     def _take(self, size: int) -> bytes:
         """So many bytes of what was put, at most, taken out."""

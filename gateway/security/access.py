@@ -33,6 +33,8 @@ class Access(Protocol):
 
     is_unrestricted: bool
     """Everything is allowed, to everybody: there is no authorizer."""
+    owner: Principal | None
+    """To whom belongs what he makes; None without an authorizer: to nobody."""
 
     @property
     def basis(self) -> object:
@@ -56,6 +58,7 @@ class Unrestricted:
 
     is_unrestricted = True
     basis: object = None
+    owner: Principal | None = None
 
     def __init__(self, principal: Principal = ANONYMOUS) -> None:
         self.principal = principal
@@ -96,6 +99,7 @@ class ByAcls:
         denied: Callable[[ByAcls, Question], object] = _nobody_is_told,
     ) -> None:
         self.principal = principal
+        self.owner: Principal | None = principal
         self.host = java_address(address)
         self.api = ""
         self._authorizer = authorizer
