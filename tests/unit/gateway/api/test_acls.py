@@ -432,7 +432,7 @@ def means(fields: dict[str, Any], acl: Acl) -> bool:
     name, pattern = fields["resource_name_filter"], fields["pattern_type_filter"]
     covers = str(name).startswith(acl.name) if acl.pattern_type is PREFIXED else acl.name in {name, "*"}
     names = name is None or (pattern != 2 and name == acl.name) or (pattern == 2 and covers)
-    return names and all(
+    return bool(names) and all(
         (
             fields["resource_type_filter"] in {1, acl.resource_type},
             pattern in {1, 2, acl.pattern_type},
@@ -445,10 +445,9 @@ def means(fields: dict[str, Any], acl: Acl) -> bool:
 
 
 def is_known(fields: dict[str, Any]) -> bool:
-    return (
-        1 <= fields["resource_type_filter"] <= 7 and 1 <= fields["pattern_type_filter"] <= 4
-        and 1 <= fields["operation"] <= 15 and 1 <= fields["permission_type"] <= 3
-    )  # fmt: skip
+    kind, pattern = fields["resource_type_filter"], fields["pattern_type_filter"]
+    operation, permission = fields["operation"], fields["permission_type"]
+    return bool(1 <= kind <= 7 and 1 <= pattern <= 4 and 1 <= operation <= 15 and 1 <= permission <= 3)
 
 
 @settings(max_examples=60, deadline=None)
