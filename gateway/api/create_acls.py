@@ -14,6 +14,7 @@ Version notes
   v2 is flexible, v3 knows one more kind of resource.
 
 Differs from Kafka
+  Where something is "any", or a pattern "match", Kafka fails inside, and every ACL of the request with it.
   Limits of `gateway.cluster.acls`, on the bytes of an ACL and on all ACLs, are POLICY_VIOLATION. So are, as
   in Kafka, more new ones than one request may create; then nothing is done.
 """
@@ -86,5 +87,5 @@ async def _create(request: Request, broker: Broker) -> list[KafkaError | None]:
 
 def _result(refused: KafkaError | None) -> Any:
     if refused is None:
-        return _Result(error_code=ErrorCode.NONE, error_message=None)
+        return _Result(error_code=ErrorCode.NONE, error_message="")  # as Kafka says nothing
     return _Result(error_code=refused.code, error_message=refused.message)

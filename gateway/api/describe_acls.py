@@ -67,5 +67,5 @@ async def describe_acls(request: Request, broker: Broker) -> Response:
         _Resource(resource_type=kind, resource_name=name, pattern_type=pattern, acls=acls)
         for (kind, name, pattern), acls in resources.items()
     ]
-    whole = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message=None, resources=described)
+    whole = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message="", resources=described)
     return await answer_of(len(found) + len(described), request, whole)

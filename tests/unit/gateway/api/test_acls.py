@@ -36,6 +36,8 @@ READ, WRITE, ALL = Operation.READ, Operation.WRITE, Operation.ALL
 ALLOW, DENY = Permission.ALLOW, Permission.DENY
 ALTER = (Operation.ALTER, CLUSTER, CLUSTER_NAME)
 DESCRIBE = (Operation.DESCRIBE, CLUSTER, CLUSTER_NAME)
+MADE = 0, ""
+"""What is said of an ACL that is there now."""
 
 
 def line(
@@ -96,7 +98,7 @@ def described(answer: Any) -> set[Acl]:
 
 def describe(broker: Any, *, version: int = 3, **wanted: Any) -> set[Acl]:
     answer = ask(broker, Describe(version=version, **filter_fields(**wanted)))
-    assert (answer["error_code"], answer["error_message"]) == (0, None)
+    assert (answer["error_code"], answer["error_message"]) == (0, "")
     return described(answer)
 
 
@@ -129,7 +131,7 @@ LINES = (
 
 def with_lines(lines: Iterable[Acl] = LINES) -> Any:
     broker = gateway()
-    assert set(create(broker, *map(creation, lines))) == {(0, None)}
+    assert set(create(broker, *map(creation, lines))) == {MADE}
     return broker
 
 
@@ -143,8 +145,8 @@ def test_what_is_created_is_described_in_force_and_deleted(version: int) -> None
     broker = gateway()
     some = [line(), line(operation=WRITE, host="10.0.0.1"), line(), line("g", resource_type=GROUP)]
     assert not may(broker)
-    assert create(broker, *map(creation, some), version=version) == [(0, None)] * 4
-    assert create(broker, creation(some[0]), version=version) == [(0, None)]
+    assert create(broker, *map(creation, some), version=version) == [MADE] * 4
+    assert create(broker, creation(some[0]), version=version) == [MADE]
     assert may(broker)
     assert may(broker, WRITE)
     assert not may(broker, WRITE, address="10.0.0.2")
@@ -180,7 +182,7 @@ def test_what_cannot_be_created_is_told_and_holds_up_nobody(changed: dict[str, A
     first, (code, said), last = create(
         broker, creation(line()), creation(line(), **changed), creation(line("b"))
     )
-    assert (first, code, last) == ((0, None), 42, (0, None))
+    assert (first, code, last) == (MADE, 42, MADE)
     assert str(said).startswith(message)
     assert describe(broker) == {line(), line("b")}
 
@@ -199,7 +201,7 @@ def test_what_kafka_does_not_check_is_not_checked(acl: Acl) -> None:
 def test_bytes_of_an_acl_are_bounded() -> None:
     broker = gateway()
     room = MAX_ACL_BYTES - len("User:alice*")
-    assert create(broker, creation(line("ä" * (room // 2)))) == [(0, None)]
+    assert create(broker, creation(line("ä" * (room // 2)))) == [MADE]
     ((code, message),) = create(broker, creation(line("ä" * (room // 2 + 1))))
     assert code == 44
     assert message is not None
@@ -336,7 +338,7 @@ def test_a_change_waits_for_the_stores_and_an_answer_without_any_does_not() -> N
 
     log = FakeLog()
     broker: Any = Waiting(log.context, log.stores, Settings(authorizer="acl"), lambda: None)
-    assert create(broker, creation(line(""))) != [(0, None)]
+    assert create(broker, creation(line(""))) != [MADE]
     assert delete(broker, filter_fields()) == [(0, None, set())]
     assert describe(broker) == set()
     assert broker.waits == 0
