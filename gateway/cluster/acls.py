@@ -16,7 +16,6 @@ anything.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
@@ -57,19 +56,20 @@ class BadAcl(ValueError):
 
 def pack(acl: Acl) -> bytes:
     """An ACL as the catalog has it."""
-    return json.dumps(list(acl), separators=(",", ":"), ensure_ascii=False).encode()
+    return keys.pack(acl)
 
 
 def unpack(value: bytes) -> Acl:
     """Of what `pack` gave. Raises BadAcl."""
     try:
-        kind, name, pattern, principal, host, operation, permission = json.loads(value)
+        kind, name, pattern, principal, host, operation, permission = keys.unpack(value)
         acl = Acl(
             ResourceType(kind), name, PatternType(pattern), principal, host, Operation(operation),
             Permission(permission),
         )  # fmt: skip
         if not all(isinstance(text, str) for text in (name, principal, host)):
             raise BadAcl("its name, principal and host are to be texts")
+        f"{name}{principal}{host}".encode()  # half a character could not be told to anybody
         if not acl.is_definite:
             raise BadAcl("it has a kind of something that filters alone have")
         if pack(acl) != value:
