@@ -198,6 +198,12 @@ def identities(bootstrap: str) -> dict[str, Any]:
     return found
 
 
+def create_all(bootstrap: str, names: Iterable[str]) -> None:
+    """Topics of one partition each."""
+    for future in admin(bootstrap).create_topics([NewTopic(name, 1, 1) for name in names]).values():
+        future.result()
+
+
 def acl(name: str, permission: AclPermissionType) -> AclBinding:
     """That everybody may, or may not, read topics whose names begin so."""
     return AclBinding(

@@ -99,6 +99,16 @@ def test_every_state_of_a_partition_comes_back(
         assert new.terminate() == 0
 
 
+def test_more_topics_come_back_than_a_transaction_may_put(tmp_path: Path, server: Standalone) -> None:
+    at = server.bootstrap
+    scene.create_all(at, [f"t{number}" for number in range(150)])
+    assert dafka("backup", "take", tmp_path / "target", "--data", server.data) == 0
+    before = scene.identities(at)
+    assert len(before) >= 150
+    with restored(tmp_path, server):
+        assert scene.identities(at) == before
+
+
 def test_acls_come_back(tmp_path: Path) -> None:
     acls = ("--authorizer", "acl", "--super-user", "User:ANONYMOUS")
     lines = {
