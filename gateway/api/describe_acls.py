@@ -33,6 +33,7 @@ from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
+    from gateway.security.acls import Acl
 
 _Answer: Any = RESPONSE_CLASSES[ApiKey.DESCRIBE_ACLS]
 _Resource: Any = _Answer.DescribeAclsResource
@@ -52,20 +53,22 @@ async def describe_acls(request: Request, broker: Broker) -> Response:
         return answer(request, whole)
     found = (await matching(broker.acls.all(), filter_of(request.body), request.work)).values()
     await reserve_answer(request, found)
-    resources: dict[tuple[int, str, int], list[Any]] = {}
+    by_pattern: dict[tuple[int, str, int], list[Any]] = {}
     for acl in found:
         await request.work.before(ELEMENT)
-        resources.setdefault((acl.resource_type, acl.name, acl.pattern_type), []).append(
-            _Description(
-                principal=acl.principal,
-                host=acl.host,
-                operation=acl.operation,
-                permission_type=acl.permission,
-            )
-        )
-    described = [
-        _Resource(resource_type=kind, resource_name=name, pattern_type=pattern, acls=acls)
-        for (kind, name, pattern), acls in resources.items()
-    ]
-    whole = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message="", resources=described)
-    return await answer_of(len(found) + len(described), request, whole)
+        pattern = acl.resource_type, acl.name, acl.pattern_type
+        by_pattern.setdefault(pattern, []).append(_described(acl))
+    resources = await request.work.each(_resource, by_pattern.items())
+    whole = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message="", resources=resources)
+    return await answer_of(len(found) + len(resources), request, whole)
+
+
+def _described(acl: Acl) -> Any:
+    return _Description(
+        principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission
+    )
+
+
+def _resource(entry: tuple[tuple[int, str, int], list[Any]]) -> Any:
+    (kind, name, pattern), acls = entry
+    return _Resource(resource_type=kind, resource_name=name, pattern_type=pattern, acls=acls)

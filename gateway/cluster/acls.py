@@ -1,7 +1,8 @@
 """The ACLs of a cluster: kept in the catalog, in force on every gateway as soon as it follows.
 
 Rule: the authorizer in memory is made of what is durable in the catalog and nothing else. Another one is made
-when somebody asks it after a change, so a hundred changes that come together cost one.
+when somebody asks it after a change, so a hundred changes that come together cost one; after some hundred it
+is made in any case, so that nobody waits for one of ten thousand.
 
 An ACL is an entry of its own, so two administrators who change different ones do not meet. Its key is a
 digest of what it says, since names may be longer than keys; creating it twice is creating it once.
@@ -45,6 +46,10 @@ may go above it by what one request may create."""
 
 MAX_CHANGED_ACLS: Final = 10_000
 """ACLs that one request may create or delete (`QuorumController.MAX_RECORDS_PER_USER_OP`)."""
+
+RENEWED_AT_ONCE: Final = 256
+"""ACLs that change before another authorizer is made though nobody asks: a millisecond, or two, for whoever
+does."""
 
 MAX_ACL_BYTES: Final = 2_048
 """Bytes of the name, principal and host of one together."""
@@ -112,7 +117,8 @@ class Acls:
         self._taken: dict[str, Acl | None] = {}
         """By key, what the authorizer has of those that were taken since it was made."""
         for entry in catalog.range(keys.ACLS):
-            self.take(entry.key)
+            self._read(entry.key)
+        self._renew()
 
     @property
     def is_on(self) -> bool:
@@ -122,10 +128,7 @@ class Acls:
     def authorizer(self) -> Authorizer:
         """The one in force; another object after each change."""
         if self._taken:
-            before = [acl for acl in self._taken.values() if acl is not None]
-            now = [acl for key in self._taken if (acl := self._by_key.get(key)) is not None]
-            self._authorizer = self._authorizer.changed(before, now)
-            self._taken = {}
+            self._renew()
         return self._closed if self._unreadable else self._authorizer
 
     def grant(self, principal: Principal, address: str) -> Access:
@@ -147,6 +150,17 @@ class Acls:
 
     def take(self, key: str) -> None:
         """This one may be different."""
+        self._read(key)
+        if len(self._taken) >= RENEWED_AT_ONCE:
+            self._renew()
+
+    def _renew(self) -> None:
+        before = [acl for acl in self._taken.values() if acl is not None]
+        now = [acl for key in self._taken if (acl := self._by_key.get(key)) is not None]
+        self._authorizer = self._authorizer.changed(before, now)
+        self._taken = {}
+
+    def _read(self, key: str) -> None:
         entry = self._catalog.get(key)
         before = self._by_key.pop(key, None)
         self._taken.setdefault(key, before)

@@ -16,6 +16,7 @@ from gateway.cluster.acls import Acls, BadAcl, check, key_of, pack, unpack
 from gateway.cluster.entry_check import unreadable
 from gateway.common.settings import LogSettings
 from gateway.security.acls import Acl, Operation, PatternType, Permission, ResourceType
+from gateway.security.authorizer import Authorizer
 from gateway.security.principal import Principal
 from tests.unit.gateway.catalog.memory import MemoryCatalog, put_many
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -103,10 +104,9 @@ def test_what_is_created_is_in_force_until_it_is_deleted() -> None:
 @pytest.mark.parametrize("count", [MAX_OPERATIONS, 500])
 def test_many_are_several_transactions_and_what_denies_comes_first_and_goes_last(count: int) -> None:
     async def body(one: Gateway, other: Gateway) -> None:
-        acls = [
-            line(f"t{number // 2}", DENY if number % 2 else ALLOW, principal="User:*")
-            for number in range(count)
-        ]
+        # Those that allow are first where they are made, and last where they are deleted.
+        acls = [line(f"t{number}", principal="User:*") for number in range(count // 2)]
+        acls += [acl._replace(permission=DENY) for acl in acls]
         seen: list[int] = []
         transact = one.catalog.transact
 
@@ -121,7 +121,7 @@ def test_many_are_several_transactions_and_what_denies_comes_first_and_goes_last
         one.catalog.transact = watched  # type: ignore[method-assign, assignment]
         await one.create(*acls)
         assert one.there() == set(acls)
-        assert await one.delete(*acls) == set(keyed(*acls))
+        assert await one.delete(*reversed(acls)) == set(keyed(*acls))
         assert one.there() == set()
         assert len(seen) >= 2 * count / MAX_OPERATIONS
         assert sorted(seen[: len(seen) // 2]) == seen[: len(seen) // 2]
@@ -266,6 +266,33 @@ def test_what_is_damaged_lets_nobody_but_super_users_do_anything_until_it_is_gon
 def test_an_acl_at_another_ones_key_is_named() -> None:
     found = unreadable({key_of(LONG): pack(line())})
     assert found == {key_of(LONG): "its key is that of another ACL"}
+
+
+def test_another_authorizer_is_made_after_some_changes_whoever_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RENEWED_AT_ONCE", 3)
+    made: list[int] = []
+    changed = Authorizer.changed
+
+    def counted(self: Authorizer, removed: Sequence[Acl], added: Sequence[Acl]) -> Authorizer:
+        made.append(len(added) - len(removed))
+        return changed(self, removed, added)
+
+    async def body(one: Gateway, _other: Gateway) -> None:
+        lines = [line(f"t{number}") for number in range(7)]
+        await one.catalog.transact([], {key_of(acl): pack(acl) for acl in lines})
+        monkeypatch.setattr(Authorizer, "changed", counted)
+        for acl in lines:
+            one.acls.take(key_of(acl))
+        assert made == [3, 3]
+        assert all(may(one.acls, acl.name) for acl in lines)
+        assert made == [3, 3, 1]
+        await one.catalog.transact([], {}, [key_of(acl) for acl in lines[:3]])
+        for acl in lines[:3]:
+            one.acls.take(key_of(acl))
+        assert made == [3, 3, 1, -3]
+        assert [may(one.acls, acl.name) for acl in lines] == [True] * 7  # everybody, where there are none
+
+    with_two(body)
 
 
 def test_where_nothing_is_asked_there_is_no_authorizer() -> None:
