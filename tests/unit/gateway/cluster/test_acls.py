@@ -268,6 +268,23 @@ def test_an_acl_at_another_ones_key_is_named() -> None:
     assert found == {key_of(LONG): "its key is that of another ACL"}
 
 
+def test_a_key_that_is_taken_several_times_counts_as_it_is_at_last() -> None:
+    async def body(one: Gateway, _other: Gateway) -> None:
+        await one.create(line(permission=DENY))
+        assert not may(one.acls)
+        key = key_of(line(permission=DENY))
+        await one.catalog.transact([], {}, [key])
+        for _ in range(2):
+            one.acls.take(key)
+        assert may(one.acls)
+        for value in (pack(line(permission=DENY)), None, pack(line(permission=DENY))):
+            await one.catalog.transact([], {} if value is None else {key: value}, [] if value else [key])
+            one.acls.take(key)
+        assert not may(one.acls)
+
+    with_two(body)
+
+
 def test_another_authorizer_is_made_after_some_changes_whoever_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RENEWED_AT_ONCE", 3)
     made: list[int] = []

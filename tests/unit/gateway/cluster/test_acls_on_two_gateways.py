@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any, cast
 
 import pytest
 import trio
@@ -13,11 +14,14 @@ from gateway.broker import Broker
 from gateway.catalog import keys
 from gateway.catalog.interface import HistoryLost
 from gateway.cluster.acls import key_of
+from gateway.security.access import UNRESTRICTED
 from gateway.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from gateway.security.principal import Principal
+from tests.unit.gateway.api.asking import ask_async, request_class
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.log.fake_log import FakeLog
 
+Delete = request_class(31)
 ALICE = Principal("User", "alice")
 READ, TOPIC = Operation.READ, ResourceType.TOPIC
 ALLOWED = Acl(TOPIC, "ord", PatternType.PREFIXED, "User:alice", "*", READ, Permission.ALLOW)
@@ -131,6 +135,27 @@ def test_a_change_goes_on_to_its_end_when_its_client_is_gone() -> None:
         assert two.there() == [set()] * 2
 
     run(body)
+
+
+def test_who_changes_something_sees_what_the_other_one_has_done_before() -> None:
+    """However far behind it is: its administrator has been answered by the other one."""
+
+    async def main() -> None:
+        two = Two()
+        two.second.access = UNRESTRICTED  # type: ignore[attr-defined]
+        everything = Delete.DeleteAclsFilter(
+            resource_type_filter=1, resource_name_filter=None, pattern_type_filter=1, principal_filter=None,
+            host_filter=None, operation=1, permission_type=1,
+        )  # fmt: skip
+        await two.first.create_acls(keyed(ALLOWED))
+        answer = await ask_async(cast("Any", two.second), Delete(version=3, filters=[everything]))
+        assert [one.resource_name for one in answer.filter_results[0].matching_acls] == [ALLOWED.name]
+        await two.second.create_acls(keyed(DENIED))
+        assert set(await delete(two.first, DENIED)) == set(keyed(DENIED))
+        await two.second.create_acls(keyed(DENIED))  # it had it already, as far as it knew
+        assert [entry.key for entry in two.catalog.range(keys.ACLS)] == list(keyed(DENIED))
+
+    trio.run(main)
 
 
 def test_who_has_missed_too_many_changes_takes_all_anew(monkeypatch: pytest.MonkeyPatch) -> None:
