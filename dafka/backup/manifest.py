@@ -18,8 +18,11 @@ from typing import Any, Final
 
 KIND: Final = "dafka-backup"
 
-VERSION: Final = 1
-"""The version of the format."""
+VERSION: Final = 2
+"""The highest version of the format that is known here."""
+
+VERSION_BEFORE_ACLS: Final = 1
+"""Of a manifest that has no ACLs: programs of before there were any read it, too."""
 
 MANIFESTS: Final = "manifests/"
 UNFINISHED: Final = "unfinished/"
@@ -138,7 +141,7 @@ class SavedTopic:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One backup. `id` names it, and is in the order of time."""
+    """One backup. `id` names it, and is in the order of time. `acls`: entries of the catalog, in base64."""
 
     id: str
     taken_ms: int
@@ -148,6 +151,7 @@ class Manifest:
     broker_configs: Mapping[str, Any]
     topics: tuple[SavedTopic, ...]
     partitions: tuple[SavedPartition, ...] = field(default=())
+    acls: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def gaps(self) -> list[tuple[SavedPartition, Gap]]:
@@ -194,7 +198,11 @@ def pack(manifest: Manifest) -> bytes:
     """As it lies in a target."""
     fields = dataclasses.asdict(manifest)
     partitions = fields.pop("partitions")
-    lines = [_line({"kind": KIND, "version": VERSION, **fields}), *map(_line, partitions)]
+    version = VERSION
+    if not fields["acls"]:
+        del fields["acls"]
+        version = VERSION_BEFORE_ACLS
+    lines = [_line({"kind": KIND, "version": version, **fields}), *map(_line, partitions)]
     digest = hashlib.sha256(b"".join(lines)).hexdigest()
     return b"".join([*lines, _line({"lines": len(lines), "sha256": digest})])
 

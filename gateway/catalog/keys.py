@@ -30,6 +30,7 @@
 /preferred/<topic id>/<index>         who is to lead a partition (`gateway.cluster.preferred_leaders`)
 /features                             the levels of features that are in effect (`gateway.cluster.features`)
 /registered                           which gateway has said last what it can, and in which life
+/acls/<digest>                        an ACL (`gateway.cluster.acls`)
 /scram/<user>                         what is kept of a user's passwords (`gateway.cluster.scram_users`)
 /scram-secret                         makes salts for users that there are not
 

@@ -1,4 +1,4 @@
-"""What a gateway knows of its cluster, and the few things that change it: topics, and broker configs."""
+"""What a gateway knows of its cluster, and the few things that change it: topics, broker configs, ACLs."""
 
 import logging
 import uuid
@@ -36,6 +36,7 @@ from gateway.log.context import LogContext
 from gateway.log.recovery.recovery import Recovery
 from gateway.log.retention import Retention
 from gateway.log.topic import Topic
+from gateway.security.acls import Acl
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 NODE_ID = 1
@@ -337,6 +338,45 @@ class Cluster:
             return await self.preferred.put(wishes, partial(self.features.needed, PREFERRED_LEADERS))
         finally:
             await self.following.take()
+
+    async def create_acls(self, acls: Mapping[str, Acl]) -> None:
+        """Have these, by their keys (`gateway.cluster.acls.key_of`); they are in force here then, and on
+        other gateways as they follow.
+
+        Raises KafkaError: as `Acls.create` and `Changes.make`; POLICY_VIOLATION: the catalog is too large
+        for a store.
+        """
+        self._check_size()
+        await self.changes.make(partial(self._create_acls, acls))
+
+    async def _create_acls(self, acls: Mapping[str, Acl]) -> None:
+        await self._catch_up()  # what is there already stays: that must be true
+        try:
+            await self.acls.create(acls)
+        finally:
+            await self.following.take()
+
+    async def delete_acls(self, revisions: Mapping[str, int]) -> set[str]:
+        """Delete the ACLs with these keys that are still as they were at these revisions; gives the keys of
+        those that it has deleted. Raises KafkaError: as `Changes.make`.
+        """
+        return await self.changes.make(partial(self._delete_acls, revisions))
+
+    async def _delete_acls(self, revisions: Mapping[str, int]) -> set[str]:
+        try:
+            return await self.acls.delete(revisions)
+        finally:
+            await self.following.take()
+
+    async def catch_up(self) -> None:
+        """Have in memory what was changed before this was called, by whichever gateway. Raises KafkaError: as
+        `Changes.make`.
+        """
+        await self.changes.make(self._catch_up)
+
+    async def _catch_up(self) -> None:
+        await self.context.catalog.fresh()
+        await self.following.take()
 
     async def remembered(self) -> None:
         """Wait until enough stores remember what was changed, so that it cannot be lost unnoticed with a

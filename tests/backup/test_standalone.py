@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AclPermissionType
 
 from tests.backup import scene
 from tests.backup.scene import dafka
@@ -96,6 +97,31 @@ def test_every_state_of_a_partition_comes_back(
         new.restart()
         assert scene.end_of(at, "orders") == 1200
         assert new.terminate() == 0
+
+
+def test_more_topics_come_back_than_a_transaction_may_put(tmp_path: Path, server: Standalone) -> None:
+    at = server.bootstrap
+    scene.create_all(at, [f"t{number}" for number in range(150)])
+    assert dafka("backup", "take", tmp_path / "target", "--data", server.data) == 0
+    before = scene.identities(at)
+    assert len(before) >= 150
+    with restored(tmp_path, server):
+        assert scene.identities(at) == before
+
+
+def test_acls_come_back(tmp_path: Path) -> None:
+    acls = ("--authorizer", "acl", "--super-user", "User:ANONYMOUS")
+    lines = {
+        scene.acl("orders", AclPermissionType.DENY),
+        *(scene.acl(f"t\u00e4{number}", AclPermissionType.ALLOW) for number in range(300)),
+    }
+    with Standalone(tmp_path / "data", *acls, directory=tmp_path / "old") as server:
+        scene.make_acls(server.bootstrap, lines)
+        assert dafka("backup", "take", tmp_path / "target", "--data", server.data) == 0
+    with restored(tmp_path, server) as new:
+        assert new.terminate() == 0
+    with Standalone(new.data, *acls, directory=tmp_path / "newest") as newest:
+        assert scene.all_acls(newest.bootstrap) == lines
 
 
 def test_a_restore_to_an_earlier_time_sets_commits_to_the_ends(

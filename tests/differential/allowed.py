@@ -127,7 +127,6 @@ ALLOWED: list[Allowed] = [
     Allowed("alter_configs.incremental_faults:operation 4.*.error_message", "as above", _we_say_why),
     Allowed("alter_configs.legacy_faults:loggers.*.error_message", "where log levels are set", _we_say_why),
     Allowed("describe_topic_partitions.named:bad names.*", "Kafka fails inside on the name without letters"),
-    Allowed("nothing_there.acls:type 0", "Kafka closes the connection on that type"),
     # ---- broker configs: fewer of them can be changed, and nothing is kept that means nothing to anybody
     Allowed(
         "alter_configs.broker_values:*log.retention.ms=-2.*", "Kafka has no range for it; the topics' here"

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import pytest
@@ -55,8 +56,17 @@ def test_what_was_changed_or_cut_off_is_no_manifest(at: int) -> None:
 
 
 def test_a_newer_version_is_told_apart() -> None:
-    with pytest.raises(BadManifest, match="version 2"):
-        unpack(pack(manifest()).replace(b'"version":1', b'"version":2'), "name")
+    with pytest.raises(BadManifest, match="version 3"):
+        unpack(pack(manifest()).replace(b'"version":1', b'"version":3'), "name")
+
+
+def test_acls_make_a_version_that_programs_before_them_refuse_by_its_number() -> None:
+    without = manifest(segment())
+    assert json.loads(pack(without).splitlines()[0])["version"] == 1
+    assert b"acls" not in pack(without)
+    packed = replace(without, acls={"/acls/a": "Wzdd"})
+    assert json.loads(pack(packed).splitlines()[0])["version"] == 2
+    assert unpack(pack(packed), "name") == packed
 
 
 def test_names_are_in_the_order_of_time() -> None:

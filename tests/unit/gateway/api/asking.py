@@ -13,6 +13,7 @@ import trio
 import trio.testing
 
 from gateway.administration.automatic_creation import AutomaticCreation
+from gateway.cluster.acls import Acls
 from gateway.cluster.features import Decide, Features
 from gateway.cluster.gateways import OneGateway
 from gateway.cluster.scram_users import ScramUsers
@@ -190,9 +191,13 @@ class FakeBroker:
                 "group_max_size": 2**31 - 1,
                 "offsets_retention_minutes": 10_080,
                 "fetch_session_slots": 1000,
+                "authorizer": "none",
+                "super_user": (),
+                "allow_everyone_if_no_acl_found": False,
             }
             | settings
         )
+        self.acls = Acls(MemoryCatalog(), cast("Any", self.settings))
         self.dynamic = SimpleNamespace(node={}, cluster={})
         self.completions = Completions()
         self.next_producer_id = 1000

@@ -12,6 +12,7 @@ import trio
 from gateway.catalog import keys
 from gateway.catalog.interface import MAX_KEY_BYTES, MAX_VALUE_BYTES
 from gateway.catalog.snapshot import snapshot
+from gateway.cluster.acls import key_of, unpack
 from gateway.cluster.exported import (
     Exported,
     NotAnExport,
@@ -25,6 +26,7 @@ from gateway.cluster.lineage import CatalogHistory, Life, Lineage
 from gateway.cluster.rebuild import SPARE_EPOCHS
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 
+ACL = [2, "t", 3, "User:a", "*", 3, 3]
 ENTRIES: dict[str, Any] = {
     keys.topic_key("orders"): {
         "id": "0" * 32,
@@ -32,6 +34,7 @@ ENTRIES: dict[str, Any] = {
         "replication_factor": 1,
         "configs": {"a": "\u00e9"},
     },
+    key_of(unpack(keys.pack(ACL))): ACL,
     keys.PRODUCER_IDS: 5000,
     keys.LEADER_EPOCH: 70,
     keys.closing_key("A"): {"end": 1},
@@ -133,6 +136,8 @@ UNREADABLE = {
     "a life that cannot be read": whole(CLUSTER_LINE, {"key": keys.LIVES + "G1", "value": []}),
     "a lineage that cannot be read": whole(CLUSTER_LINE, {"key": keys.LINEAGE, "value": {}}),
     "a topic that cannot be read": whole(CLUSTER_LINE, {"key": keys.topic_key("orders"), "value": {}}),
+    "an ACL that cannot be read": whole(CLUSTER_LINE, {"key": keys.ACLS + "0" * 32, "value": [2, "t", 3]}),
+    "an ACL at another key": whole(CLUSTER_LINE, {"key": keys.ACLS + "0" * 32, "value": ACL}),
     "a segment that cannot be read": whole(CLUSTER_LINE, {"key": keys.SEGMENTS + "x", "value": []}),
     "a topic without end": whole(CLUSTER_LINE, {"key": keys.topic_key("a"), "base64": "W1tb" * 50_000}),
     "producer ids that are none": whole(CLUSTER_LINE, {"key": keys.PRODUCER_IDS, "value": "x"}),
@@ -161,6 +166,7 @@ def test_an_import_begins_a_new_lineage_and_takes_no_notes() -> None:
     assert sorted(key for key in entries if not key.startswith(keys.LIVES)) == sorted(
         [
             *(keys.LINEAGE, keys.topic_key("orders"), keys.PRODUCER_IDS, keys.LEADER_EPOCH, *SNAPSHOT),
+            key_of(unpack(keys.pack(ACL))),
             *(keys.left_over_key(address) for address in "BC"),
         ]
     )

@@ -11,12 +11,14 @@ import pytest
 import trio
 
 from gateway.catalog import keys
+from gateway.cluster.acls import key_of, pack
 from gateway.cluster.found_segments import CannotRebuild, End, FoundSegment, check_chain
 from gateway.cluster.rebuild import LOST_BLOCKS, SPARE_EPOCHS, read_back
 from gateway.log.compaction.rules import CompactionLimits, cleanable
 from gateway.log.idempotence.producer_ids import BLOCK
 from gateway.log.recovery.chain_check import what_contradicts
 from gateway.log.segment import Segment
+from gateway.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from mesh.protocol.address_state import Phase
 from mesh.reader import NotServed
 from wireproto.dafka.additions import (
@@ -508,6 +510,16 @@ def test_what_was_never_written_comes_back_from_the_newest_copy() -> None:
     assert entries[keys.LINEAGE]["parent_sequence"] == 9
     assert entries[keys.LINEAGE]["settled"]
     assert entries[keys.LINEAGE]["lineage"] != "H1"
+
+
+def test_acls_and_users_come_back_from_the_newest_copy() -> None:
+    """Without them everybody could do what an ACL denies him, and nobody could come in by a password."""
+    acl = Acl(ResourceType.TOPIC, "t", PatternType.LITERAL, "User:a", "*", Operation.READ, Permission.DENY)
+    kept = {
+        key_of(acl): keys.unpack(pack(acl)), keys.scram_key("alice"): {}, keys.SCRAM_SECRET: "secret",
+    }  # fmt: skip
+    entries = keeping(kept).rebuilt()
+    assert {key: entries[key] for key in kept} == kept
 
 
 def test_the_copy_tells_of_topics_and_announcements_of_partitions_that_it_does_not_know() -> None:
