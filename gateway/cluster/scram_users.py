@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import secrets
 from base64 import b64decode, b64encode
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -26,9 +25,15 @@ from gateway.security.scram import (
 )
 
 if TYPE_CHECKING:
-    from gateway.catalog.interface import Catalog
+    from gateway.catalog.interface import Catalog, Entry
 
 SECRET_BYTES: Final = 32
+"""Length of the cluster's own secret, which makes the salts of users that there are not."""
+
+MAX_USERS: Final = 10_000
+"""Users of a cluster: each gateway has all of them in memory, half a kilobyte for each mechanism, and
+the stores keep a copy."""
+
 MAX_NAME_BYTES: Final = 255
 """Longest name of a user: it is part of a key, with three characters for each that is not plain."""
 
@@ -42,6 +47,7 @@ class Refusal(Enum):
     TOO_FEW = "Too few iterations"
     TOO_MANY = "Too many iterations"
     NO_SALT = "The salt, or the salted password, is empty"
+    TOO_MANY_USERS = f"There are {MAX_USERS} users, and there may be no more: delete some"
     TWICE = "A user credential cannot be altered twice in the same request"
     NONE_THERE = "Attempt to delete a user credential that does not exist"
 
@@ -156,43 +162,41 @@ class ScramUsers:
             except CompareFailed:
                 continue  # another gateway was faster
 
-    async def alter(self, changes: Sequence[Change]) -> dict[str, Refusal | None]:
-        """Make the changes of users of whom all can be made; what is against the others. A user who is named
-        twice is not changed.
+    def refusals(self, changes: Iterable[Change]) -> dict[str, Refusal | None]:
+        """By user, what is against these changes: of several things the first one. A user who is named twice
+        is not changed at all (`ScramControlManager`).
         """
-        times = Counter(change.user for change in changes)
-        refused: dict[str, Refusal | None] = {}
+        found: dict[str, Refusal | None] = {}
         for change in changes:
             user = change.user
-            refused[user] = refused.get(user) or (Refusal.TWICE if times[user] > 1 else self._refusal(change))
-        for change in changes:
-            if refused[change.user] is None:
-                refused[change.user] = await self._make(change)
-        return refused
+            if user not in found:
+                found[user] = _refusal(change) or (None if self._may_be(change) else Refusal.NONE_THERE)
+            elif found[user] is None:
+                found[user] = Refusal.TWICE
+        return found
 
-    def _refusal(self, change: Change) -> Refusal | None:
-        if not change.user:
-            return Refusal.NO_NAME
-        if change.mechanism not in _BY_NUMBER:
-            return Refusal.NO_MECHANISM
-        if isinstance(change, Deletion):
-            return None
-        if not change.user.isascii() or "\0" in change.user or len(change.user) > MAX_NAME_BYTES:
-            return Refusal.BAD_NAME
-        if change.iterations < MIN_ITERATIONS:
-            return Refusal.TOO_FEW
-        if change.iterations > MAX_ITERATIONS:
-            return Refusal.TOO_MANY
-        return None if change.salt and change.salted_password else Refusal.NO_SALT
+    def _may_be(self, change: Change) -> bool:
+        """Whether there is what it wants to delete. What cannot be read may be that."""
+        if isinstance(change, Upsertion):
+            return True
+        there = self.of(change.user)
+        if there is None:
+            return self._catalog.get(keys.scram_key(change.user)) is not None
+        return _BY_NUMBER[change.mechanism] in there
 
-    async def _make(self, change: Change) -> Refusal | None:
+    async def make(self, change: Change) -> Refusal | None:
+        """Make a change that nothing is against by itself (`refusals`); what is against it as users are now.
+        What cannot be read of a user is replaced, or deleted, whole.
+        """
         key, kind = keys.scram_key(change.user), _BY_NUMBER[change.mechanism]
         while True:
             entry = self._catalog.get(key)
-            there = {} if entry is None else unpack(entry.value)
+            there = self._readable(entry)
             if isinstance(change, Upsertion):
+                if entry is None and len(self._users) >= MAX_USERS:
+                    return Refusal.TOO_MANY_USERS
                 there[kind] = from_salted(kind, change.salted_password, change.salt, change.iterations)
-            elif there.pop(kind, None) is None:
+            elif entry is None or (there and there.pop(kind, None) is None):
                 return Refusal.NONE_THERE
             puts = {key: pack(there)} if there else {}
             deletes = () if there else (key,)
@@ -202,3 +206,26 @@ class ScramUsers:
                 continue  # changed by somebody else meanwhile
             self.take(key)
             return None
+
+    @staticmethod
+    def _readable(entry: Entry | None) -> dict[Hash, ScramCredential]:
+        try:
+            return {} if entry is None else unpack(entry.value)
+        except BadUser:
+            return {}
+
+
+def _refusal(change: Change) -> Refusal | None:
+    if not change.user:
+        return Refusal.NO_NAME
+    if change.mechanism not in _BY_NUMBER:
+        return Refusal.NO_MECHANISM
+    if isinstance(change, Deletion):
+        return None
+    if not change.user.isascii() or "\0" in change.user or len(change.user) > MAX_NAME_BYTES:
+        return Refusal.BAD_NAME
+    if change.iterations < MIN_ITERATIONS:
+        return Refusal.TOO_FEW
+    if change.iterations > MAX_ITERATIONS:
+        return Refusal.TOO_MANY
+    return None if change.salt and change.salted_password else Refusal.NO_SALT

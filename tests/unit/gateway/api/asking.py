@@ -15,6 +15,7 @@ import trio.testing
 from gateway.administration.automatic_creation import AutomaticCreation
 from gateway.cluster.features import Decide, Features
 from gateway.cluster.gateways import OneGateway
+from gateway.cluster.scram_users import Change, Refusal, ScramUsers
 from gateway.common.budget import Budget
 from gateway.common.handlers import Request
 from gateway.common.topic_names import collision_key, is_internal
@@ -192,6 +193,7 @@ class FakeBroker:
             | settings
         )
         self.dynamic = SimpleNamespace(node={}, cluster={})
+        self.scram_users = ScramUsers(MemoryCatalog())
         self.completions = Completions()
         self.next_producer_id = 1000
         self.waits_for_stores = 0
@@ -261,6 +263,11 @@ class FakeBroker:
         else:
             assert node == self.node_id
             self.dynamic.node = change(self.dynamic.node)
+
+    async def alter_user(self, change: Change) -> Refusal | None:
+        if self.failure:
+            raise self.failure
+        return await self.scram_users.make(change)
 
     async def delete_topic(self, topic: Any) -> None:
         await trio.lowlevel.checkpoint()

@@ -44,6 +44,9 @@ OWN = {
     keys.PREFERRED: keys.preferred_key(TOPIC, 3),
     keys.FEATURES: keys.FEATURES,
     keys.REGISTERED: keys.REGISTERED,
+    keys.ACLS: keys.ACLS + "0123",
+    keys.SCRAM: keys.scram_key("alice"),
+    keys.SCRAM_SECRET: keys.SCRAM_SECRET,
 }
 OF_PARTITION = {
     keys.PARTITIONS: RECORD,
