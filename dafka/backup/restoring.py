@@ -29,6 +29,7 @@ from dafka.backup.tails import Tail, Tails
 from dafka.backup.target import NotThere, Target
 from gateway.catalog import keys
 from gateway.catalog.interface import unchanged
+from gateway.catalog.pieces import in_transactions
 from gateway.cluster.rebuild import LOST_BLOCKS, SPARE_EPOCHS
 from gateway.configs.effective import effective_topic_configs
 from gateway.log.closer import Closer
@@ -98,6 +99,7 @@ class Restoring:
         await self._forget_begun()
         await self._find_tails()
         await self._put_cluster()
+        await self._put_security()
         for start in range(0, len(self._manifest.topics), TOPICS_AT_ONCE):
             await self._put_topics(self._manifest.topics[start : start + TOPICS_AT_ONCE])
         async with trio.open_nursery() as nursery:
@@ -143,6 +145,13 @@ class Restoring:
             **{key: keys.pack(value) for key, value in manifest.broker_configs.items()},
         }
         await self._catalog.transact(unchanged(self._catalog, puts), puts)
+
+    async def _put_security(self) -> None:
+        """Users and ACLs."""
+        entries = self._manifest.security_entries
+        new = [(key, value) for key, value in entries.items() if self._catalog.get(key) is None]
+        for piece in in_transactions(new):
+            await self._catalog.transact(unchanged(self._catalog, piece), piece)
 
     async def _put_topics(self, topics: Sequence[SavedTopic]) -> None:
         puts = {

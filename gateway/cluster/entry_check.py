@@ -13,6 +13,8 @@ from typing import Any, Final
 from gateway.catalog import keys
 from gateway.catalog.interface import MAX_VALUE_BYTES
 from gateway.cluster.lineage import Life, Lineage
+from gateway.cluster.scram_users import SECRET_BYTES
+from gateway.cluster.scram_users import unpack as unpack_user
 from gateway.leadership.records import unpack_features
 from gateway.log.epochs import LeaderEpochs
 from gateway.log.segment import Segment
@@ -149,6 +151,16 @@ def _features(_name: str, value: bytes) -> None:
     unpack_features(value)
 
 
+def _user(name: str, value: bytes) -> None:
+    _need(keys.scram_key(keys.user_of_scram(name)) == keys.SCRAM + name, "key")
+    unpack_user(value)
+
+
+def _scram_secret(name: str, value: bytes) -> None:
+    _need(not name, "key")
+    _need(len(value) == SECRET_BYTES, "value")
+
+
 _CHECKS: Final[Mapping[str, Callable[[str, bytes], None]]] = {
     keys.TOPICS: _topic,
     keys.PARTITIONS: _partition,
@@ -163,6 +175,8 @@ _CHECKS: Final[Mapping[str, Callable[[str, bytes], None]]] = {
     keys.LIVES: _life,
     keys.LIVES_BEFORE: _lives_before,
     keys.FEATURES: _features,
+    keys.SCRAM: _user,
+    keys.SCRAM_SECRET: _scram_secret,
 }
 
 

@@ -3,9 +3,9 @@
 The copy with the highest sequence counts, of all stores that are here; what it says is completed by what the
 stores say of their segments (`gateway.cluster.rebuild`). Rules, key by key:
 
-* Topics, their configs and replication factors, broker configs, stores, tombstones: the copy's. An
-  administrator was answered when a majority of the stores had it. A topic may have more partitions than the
-  copy knows, and there may be a topic that it does not know: announcements tell of those.
+* Topics, their configs and replication factors, broker configs, users, ACLs, stores, tombstones: the copy's.
+  An administrator was answered when a majority of the stores had it. A topic may have more partitions than
+  the copy knows, and there may be a topic that it does not know: announcements tell of those.
 * Of a partition the higher log start, the higher next epoch, and the epochs of whoever knows the newer one.
 * Producers, and so the end, of a log without segments: the copy's; where there are segments these tell.
 * Producer ids go on far above the copy's and all that were announced: blocks cost nothing.
@@ -316,6 +316,10 @@ def ended_by(kept: Mapping[str, Any] | None, epoch: int) -> int | None:
     return next((start for later, start in kept["epochs"] if later > epoch), None)
 
 
+_KEPT_AS_IT_IS = (keys.BROKER_CONFIGS, keys.STORES, keys.TOMBSTONES, keys.FEATURES, *keys.OF_SECURITY)
+"""What the keys begin with of entries that nobody else tells of, and that no topic has."""
+
+
 def add_kept(entries: dict[str, bytes], copy: KeptCopy) -> None:
     """Add what nobody but the copy knows, also of logs that are empty and of topics that were never written
     to, to the entries of a catalog that has its topics; and the lineage that goes on from the copy's.
@@ -323,7 +327,7 @@ def add_kept(entries: dict[str, bytes], copy: KeptCopy) -> None:
     living = {keys.unpack(value)["id"] for key, value in entries.items() if key.startswith(keys.TOPICS)}
     for key, value in copy.entries.items():
         of_topic = key.startswith((keys.PARTITIONS, keys.PRODUCERS)) and key.split("/")[2] in living
-        if of_topic or key.startswith((keys.BROKER_CONFIGS, keys.STORES, keys.TOMBSTONES, keys.FEATURES)):
+        if of_topic or key.startswith(_KEPT_AS_IT_IS):
             entries.setdefault(key, value)
     if copy.memory.lineage:
         parent = copy.lineage or Lineage(copy.memory.lineage)

@@ -6,11 +6,12 @@ can be guessed, as fast as machines are. So it is in no log, no answer and no me
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gateway.catalog import keys
 from gateway.catalog.interface import CompareFailed, unchanged
@@ -96,17 +97,25 @@ def pack(credentials: Mapping[Hash, ScramCredential]) -> bytes:
 def unpack(value: bytes) -> dict[Hash, ScramCredential]:
     """What is kept of a user. Raises BadUser."""
     try:
-        return {
-            Hash(name): ScramCredential(
-                b64decode(one["salt"], validate=True),
-                b64decode(one["stored_key"], validate=True),
-                b64decode(one["server_key"], validate=True),
-                int(one["iterations"]),
-            )
-            for name, one in keys.unpack(value).items()
-        }
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        found = {Hash(name): _credential(Hash(name), one) for name, one in keys.unpack(value).items()}
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise BadUser(str(error)) from None
+    if not found:
+        raise BadUser("it has no mechanism")
+    return found
+
+
+def _credential(kind: Hash, told: Mapping[str, Any]) -> ScramCredential:
+    """Raises KeyError, TypeError, ValueError: it is none."""
+    salt, stored_key, server_key = (
+        b64decode(told[name], validate=True) for name in ("salt", "stored_key", "server_key")
+    )
+    size, iterations = hashlib.new(kind.algorithm).digest_size, told["iterations"]
+    if not (salt and len(stored_key) == len(server_key) == size):
+        raise ValueError("its salt is empty, or one of its keys has another length than the hash")
+    if type(iterations) is not int or not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
+        raise ValueError("its iterations are not what a credential may have")
+    return ScramCredential(salt, stored_key, server_key, iterations)
 
 
 class ScramUsers:
