@@ -43,7 +43,7 @@ class Refusal(Enum):
     """Why a change is not made."""
 
     NO_NAME = "Username must not be empty"
-    BAD_NAME = "The name has characters that SCRAM cannot carry: ASCII without NUL is what there is"
+    BAD_NAME = "The name is not what SCRAM can carry: at most 255 ASCII characters, without NUL"
     NO_MECHANISM = "Unknown SCRAM mechanism"
     TOO_FEW = "Too few iterations"
     TOO_MANY = "Too many iterations"
@@ -224,6 +224,14 @@ class ScramUsers:
             return {}
 
 
+def bad_name(user: str) -> Refusal | None:
+    """What is against this name for a user."""
+    if not user:
+        return Refusal.NO_NAME
+    is_good = user.isascii() and "\0" not in user and len(user) <= MAX_NAME_BYTES
+    return None if is_good else Refusal.BAD_NAME
+
+
 def _refusal(change: Change) -> Refusal | None:
     if not change.user:
         return Refusal.NO_NAME
@@ -231,8 +239,8 @@ def _refusal(change: Change) -> Refusal | None:
         return Refusal.NO_MECHANISM
     if isinstance(change, Deletion):
         return None
-    if not change.user.isascii() or "\0" in change.user or len(change.user) > MAX_NAME_BYTES:
-        return Refusal.BAD_NAME
+    if refusal := bad_name(change.user):
+        return refusal
     if change.iterations < MIN_ITERATIONS:
         return Refusal.TOO_FEW
     if change.iterations > MAX_ITERATIONS:
