@@ -56,6 +56,8 @@ def properties_in(path: Path) -> dict[str, str]:
                 "leave it out, and give the certificates by --tls-ca or --tls-client-certificate"
             )
     found = {_SAME[key]: value for key, value in properties.items() if key in _SAME}
+    if "security_protocol" in found:
+        found["security_protocol"] = found["security_protocol"].upper()  # librdkafka takes both
     for name, double, single in _IN_JAAS.findall(properties.get("sasl.jaas.config", "")):
         found["sasl_user" if name == "username" else "sasl_password"] = re.sub(
             r"\\(.)", r"\1", double or single

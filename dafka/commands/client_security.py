@@ -84,7 +84,10 @@ def client_security(given: Mapping[str, str | Path | None]) -> ClientSecurity:
     from dafka.commands.passwords import read_password
 
     file = given.get("client_config")
-    found: dict[str, str | Path] = {} if file is None else dict(properties_in(Path(file)))
+    found: dict[str, str | Path] = {}
+    if file is not None:
+        for name, value in properties_in(Path(file)).items():
+            found[name] = Path(value) if name.startswith("tls_") else value
     found |= {name: value for name, value in given.items() if value is not None and name in _FIELDS}
     if (password_file := given.get("sasl_password_file")) is not None:
         found["sasl_password"] = read_password(Path(password_file))
