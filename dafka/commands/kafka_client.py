@@ -233,7 +233,7 @@ class KafkaClient:
             case ConnectionRefusedError():
                 trouble, detail = Trouble.REFUSED, ""
             case ConnectionResetError() | BrokenPipeError():
-                trouble, detail = Trouble.CLOSED, ""
+                trouble, detail = Trouble.CLOSED, self._why_closed()
             case _:
                 trouble, detail = Trouble.NETWORK, error.strerror or str(error)
         return KafkaTrouble(self.address, trouble, detail)

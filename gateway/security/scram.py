@@ -186,7 +186,10 @@ class ScramExchange:
         if found is None:
             raise Refused("its last message is malformed")
         if found["nonce"] != self._nonce:
-            raise Refused("its nonce is another one than before")
+            raise Refused(
+                "its nonce is another one than before. librdkafka before 2.6.1 repeats its own: use a newer "
+                "one, or PLAIN over TLS"
+            )
         if found["binding"] != b64encode(self._header.encode()).decode():
             raise Refused("its channel binding is another one than before")
         signed = f"{self._said},{found['unsigned']}".encode()
