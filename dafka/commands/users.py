@@ -22,8 +22,10 @@ NUMBERS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 """The mechanisms, as the protocol has them."""
 
 FEWEST_ITERATIONS: Final = 4096
+"""How often a password is hashed, at least; Kafka's default."""
+
 MOST_ITERATIONS: Final = 16384
-"""How often a password may be hashed (as in `gateway.security.scram`)."""
+"""How often it may be: Kafka takes no more, nor does a gateway (`gateway.security.scram`)."""
 
 _NONE_THERE: Final = "RESOURCE_NOT_FOUND"
 

@@ -16,7 +16,7 @@ from tests.applications.test_ephemeral import SECONDS, await_that
 from tests.peers.certificates import self_signed
 from tests.peers.standalone import Standalone
 
-PASSWORDS = {"admin": "of the admin", "alice": "p\u00e4ssword, of=alice", "wrong": "another"}
+PASSWORDS = {"admin": "of the admin", "alice": "p\u00e4ssword, of=alice", "wrong": "not-his-7f3a"}
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
@@ -175,6 +175,7 @@ def test_nobody_makes_a_user_behind_the_back_of_a_server(server: Secured) -> Non
 
 
 def test_no_secret_is_in_the_log(server: Secured) -> None:
+    assert server.dafka("topics", "list", password="wrong")[0] == 2
     said = server.server.log + server.server.stdout
     assert "authentication failed: wrong user or password" in said
     assert [password for password in PASSWORDS.values() if password in said] == []
