@@ -206,6 +206,14 @@ class CatalogSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class InitSettings(CatalogSettings):
+    """What can be set of `dafka init`."""
+
+    data: Path = Path("dafka-data")
+    """The data directory of a standalone or gateway, made if absent."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class GatewaySettings(ServingSettings, NodeSettings, CatalogSettings):
     """What can be set of `dafka gateway`."""
 

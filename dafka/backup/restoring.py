@@ -96,7 +96,7 @@ class Restoring:
         await self._forget_begun()
         await self._find_tails()
         await self._put_cluster()
-        await self._put_missing((key, base64.b64decode(value)) for key, value in self._manifest.acls.items())
+        await self._put_missing(self._manifest.security_entries.items())
         await self._put_missing(map(_topic_entry, self._manifest.topics))
         async with trio.open_nursery() as nursery:
             for each in self._planned:

@@ -27,6 +27,18 @@ Serving = TypeVar("Serving", Settings, GatewaySettings)
 CONFIG_VARIABLE: Final = "DAFKA_CONFIG"
 BOOTSTRAP_VARIABLE: Final = "DAFKA_BOOTSTRAP"
 
+OF_CLIENTS: Final = (
+    "client_config",
+    "security_protocol",
+    "sasl_mechanism",
+    "sasl_user",
+    "sasl_password_file",
+    "tls_ca",
+    "tls_client_certificate",
+    "tls_client_key",
+)
+"""Options of the commands that talk to a Kafka (`dafka.commands.decorators.SECURITY_OPTIONS`)."""
+
 MAX_CONFIG_BYTES: Final = 1024 * 1024
 """A configuration has a few hundred bytes: a larger file was given by mistake, and is not read."""
 
@@ -171,7 +183,7 @@ def check_environment(environment: Mapping[str, str]) -> None:
     """
     tables = (OPTIONS, GATEWAY_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS)
     known = [variable_of(name) for name in dict.fromkeys(chain(*tables))]
-    known += [CONFIG_VARIABLE, BOOTSTRAP_VARIABLE]
+    known += [CONFIG_VARIABLE, BOOTSTRAP_VARIABLE, *map(variable_of, OF_CLIENTS)]
     for variable in sorted(environment):
         if not variable.startswith("DAFKA_") or variable in known or variable.startswith(_OF_OTHERS):
             continue

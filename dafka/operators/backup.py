@@ -98,8 +98,6 @@ class BackupRequestHandlers:
         """What is no partition's."""
         catalog = self._broker.context.catalog
         entries = {entry.key: keys.unpack(entry.value) for entry in catalog.range(keys.BROKER_CONFIGS)}
-        # Byte by byte: one that cannot be read may deny something, and still does when it is back.
-        acls = {entry.key: base64.b64encode(entry.value).decode() for entry in catalog.range(keys.ACLS)}
         return json.dumps(
             {
                 "cluster": self._broker.cluster_id,
@@ -107,7 +105,11 @@ class BackupRequestHandlers:
                 "leader_epoch": self._broker.context.epoch_counter.highest,
                 "producer_ids": self._broker.context.producer_ids.floor,
                 "broker_configs": entries,
-                "acls": acls,
+                "security": {
+                    entry.key: base64.b64encode(entry.value).decode()
+                    for prefix in keys.OF_SECURITY
+                    for entry in catalog.range(prefix)
+                },
                 "topics": [
                     {
                         "name": topic.name,

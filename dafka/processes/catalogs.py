@@ -13,6 +13,7 @@ from gateway.catalog import keys
 from gateway.catalog.interface import CatalogLost
 from gateway.catalog.sqlite import SqliteCatalog
 from gateway.catalog.sqlite_files import set_aside
+from gateway.cluster.identity import cluster_in
 from mesh.data_directory import DataDirectoryRefused
 
 if TYPE_CHECKING:
@@ -52,6 +53,19 @@ def open_sqlite(directory: Path, *, rebuild: bool) -> SqliteCatalog:
         if aside is not None:
             logger.warning("--rebuild-catalog: the catalog was set aside as %s", aside)
     return SqliteCatalog(path)
+
+
+def counts_on_stores(directory: Path) -> bool:
+    """Whether there is a catalog in a gateway's data directory that a cluster has. `dafka init` makes one
+    that none has yet. Raises DataDirectoryRefused.
+    """
+    if not (directory / CATALOG_FILE).exists():
+        return False
+    catalog = SqliteCatalog(directory / CATALOG_FILE)
+    try:
+        return cluster_in(catalog) is not None
+    finally:
+        trio.run(catalog.aclose)
 
 
 def open_etcd(settings: CatalogSettings, *, rebuild: bool, make: bool = True) -> EtcdCatalog:

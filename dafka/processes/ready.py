@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from gateway.front.listener_sockets import ListenerSocket
-from gateway.front.listeners import DEFAULT_LISTENER_NAME, Listener, join_host_port
+from gateway.front.listeners import DEFAULT_LISTENER_NAME, Listener, SecurityProtocol, join_host_port
 
 
 def say_ready(sockets: Sequence[ListenerSocket]) -> None:
@@ -19,6 +19,8 @@ def say_ready(sockets: Sequence[ListenerSocket]) -> None:
         print(f"  clients are told to use: {told}")
     client = advertised(sockets)
     _say_how_to_connect(client)
+    if (protocol := sockets[0].listener.protocol) is not SecurityProtocol.PLAINTEXT:
+        print(f"  each of them with security.protocol={protocol.value}: see docs/security.md", flush=True)
 
 
 def say_cluster_ready(clients: Sequence[str], others: Sequence[str]) -> None:

@@ -74,6 +74,9 @@ ACLS = "/acls/"
 SCRAM = "/scram/"
 SCRAM_SECRET = "/scram-secret"  # noqa: S105 - a key, and no secret
 
+OF_SECURITY = (ACLS, SCRAM, SCRAM_SECRET)
+"""What the keys begin with that say who may come in, and who may do what."""
+
 FORMAT = 2
 """Highest version of the keys and values that is known here; a newer one in a catalog is refused."""
 

@@ -1,4 +1,4 @@
-"""What a gateway knows of its cluster, and the few things that change it: topics, broker configs, ACLs."""
+"""What a gateway knows of its cluster, and the few things that change it: topics, configs, users, ACLs."""
 
 import logging
 import uuid
@@ -22,7 +22,7 @@ from gateway.cluster.gateways import OneGateway, SharedGateways
 from gateway.cluster.leading import Leading
 from gateway.cluster.preferred_leaders import PreferredLeaders, Wish
 from gateway.cluster.replacement import Replacement
-from gateway.cluster.scram_users import ScramUsers
+from gateway.cluster.scram_users import Change, Refusal, ScramUsers, Upsertion
 from gateway.cluster.slot_leadership import SlotLeadership
 from gateway.cluster.stores import Stores
 from gateway.cluster.topics import Topics, build_topic, load_topics, topic_record
@@ -306,6 +306,22 @@ class Cluster:
     async def _change_features(self, decide: Decide) -> None:
         try:
             await self.features.change(decide)
+        finally:
+            await self.following.take()
+
+    async def alter_user(self, change: Change) -> Refusal | None:
+        """Make, change or delete what is kept of a user's password; why that is refused.
+
+        Raises KafkaError: as `Changes.make`; POLICY_VIOLATION: the catalog is too large for a store.
+        """
+        if isinstance(change, Upsertion):
+            self._check_size()
+        return await self.changes.make(partial(self._alter_user, change))
+
+    async def _alter_user(self, change: Change) -> Refusal | None:
+        await self.following.take()  # the users that others have made are counted
+        try:
+            return await self.scram_users.make(change)
         finally:
             await self.following.take()
 

@@ -14,6 +14,8 @@ from gateway.catalog import keys
 from gateway.catalog.interface import MAX_VALUE_BYTES
 from gateway.cluster.acls import check as check_acl
 from gateway.cluster.lineage import Life, Lineage
+from gateway.cluster.scram_users import SECRET_BYTES
+from gateway.cluster.scram_users import unpack as unpack_user
 from gateway.leadership.records import unpack_features
 from gateway.log.epochs import LeaderEpochs
 from gateway.log.segment import Segment
@@ -154,6 +156,16 @@ def _acl(name: str, value: bytes) -> None:
     check_acl(keys.ACLS + name, value)
 
 
+def _user(name: str, value: bytes) -> None:
+    _need(keys.scram_key(keys.user_of_scram(name)) == keys.SCRAM + name, "key")
+    unpack_user(value)
+
+
+def _scram_secret(name: str, value: bytes) -> None:
+    _need(not name, "key")
+    _need(len(value) == SECRET_BYTES, "value")
+
+
 _CHECKS: Final[Mapping[str, Callable[[str, bytes], None]]] = {
     keys.TOPICS: _topic,
     keys.PARTITIONS: _partition,
@@ -169,6 +181,8 @@ _CHECKS: Final[Mapping[str, Callable[[str, bytes], None]]] = {
     keys.LIVES_BEFORE: _lives_before,
     keys.FEATURES: _features,
     keys.ACLS: _acl,
+    keys.SCRAM: _user,
+    keys.SCRAM_SECRET: _scram_secret,
 }
 
 

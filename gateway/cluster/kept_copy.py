@@ -3,7 +3,7 @@
 The copy with the highest sequence counts, of all stores that are here; what it says is completed by what the
 stores say of their segments (`gateway.cluster.rebuild`). Rules, key by key:
 
-* Topics, their configs and replication factors, broker configs, stores, tombstones, ACLs, users: the copy's.
+* Topics, their configs and replication factors, broker configs, users, ACLs, stores, tombstones: the copy's.
   An administrator was answered when a majority of the stores had it. A topic may have more partitions than
   the copy knows, and there may be a topic that it does not know: announcements tell of those.
 * Of a partition the higher log start, the higher next epoch, and the epochs of whoever knows the newer one.
@@ -41,9 +41,7 @@ ONLY_KEPT = (
     keys.STORES,
     keys.TOMBSTONES,
     keys.FEATURES,
-    keys.ACLS,
-    keys.SCRAM,
-    keys.SCRAM_SECRET,
+    *keys.OF_SECURITY,
 )
 """What the keys begin with of entries that a copy alone has, besides those of logs."""
 

@@ -37,6 +37,7 @@ REGISTERED: dict[int, range] = {
     14: range(6),  # SyncGroup
     15: range(7),  # DescribeGroups
     16: range(6),  # ListGroups
+    17: range(2),  # SaslHandshake
     18: range(5),  # ApiVersions
     19: range(2, 8),  # CreateTopics
     20: range(1, 7),  # DeleteTopics
@@ -55,6 +56,7 @@ REGISTERED: dict[int, range] = {
     33: range(3),  # AlterConfigs
     34: range(1, 3),  # AlterReplicaLogDirs
     35: range(1, 6),  # DescribeLogDirs
+    36: range(3),  # SaslAuthenticate
     37: range(4),  # CreatePartitions
     42: range(3),  # DeleteGroups
     43: range(3),  # ElectLeaders
@@ -63,6 +65,7 @@ REGISTERED: dict[int, range] = {
     46: range(1),  # ListPartitionReassignments
     48: range(2),  # DescribeClientQuotas
     50: range(1),  # DescribeUserScramCredentials
+    51: range(1),  # AlterUserScramCredentials
     55: range(3),  # DescribeQuorum
     47: range(1),  # OffsetDelete
     57: range(3),  # UpdateFeatures

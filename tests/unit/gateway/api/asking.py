@@ -16,7 +16,7 @@ from gateway.administration.automatic_creation import AutomaticCreation
 from gateway.cluster.acls import Acls
 from gateway.cluster.features import Decide, Features
 from gateway.cluster.gateways import OneGateway
-from gateway.cluster.scram_users import ScramUsers
+from gateway.cluster.scram_users import Change, Refusal, ScramUsers
 from gateway.common.budget import Budget
 from gateway.common.handlers import Request
 from gateway.common.topic_names import collision_key, is_internal
@@ -199,6 +199,7 @@ class FakeBroker:
         )
         self.acls = Acls(MemoryCatalog(), cast("Any", self.settings))
         self.dynamic = SimpleNamespace(node={}, cluster={})
+        self.scram_users = ScramUsers(MemoryCatalog())
         self.completions = Completions()
         self.next_producer_id = 1000
         self.waits_for_stores = 0
@@ -268,6 +269,11 @@ class FakeBroker:
         else:
             assert node == self.node_id
             self.dynamic.node = change(self.dynamic.node)
+
+    async def alter_user(self, change: Change) -> Refusal | None:
+        if self.failure:
+            raise self.failure
+        return await self.scram_users.make(change)
 
     async def delete_topic(self, topic: Any) -> None:
         await trio.lowlevel.checkpoint()

@@ -14,12 +14,15 @@ from gateway.broker import Broker
 from gateway.catalog import interface, keys
 from gateway.cluster.feature_levels import PREFERRED_LEADERS
 from gateway.cluster.features import FeatureMissing
+from gateway.cluster.scram_users import Deletion, Refusal
 from gateway.cluster.stores import StoreEntry
 from gateway.leadership.records import FinalizedFeatures, pack_features
 from gateway.leadership.slots import slot_of
 from gateway.log.partition import PartitionState
 from gateway.log.topic import Topic
+from gateway.security.scram import Hash
 from tests.unit.gateway.catalog.memory import MemoryCatalog, put_many
+from tests.unit.gateway.cluster.test_scram_users import upsertion
 from tests.unit.gateway.log.fake_log import FakeLog
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -306,3 +309,33 @@ def test_a_gateway_that_cannot_do_a_level_ends() -> None:
 
     with pytest.RaisesGroup(FeatureMissing):
         run(body)
+
+
+def test_users_come_in_by_what_another_gateway_was_told() -> None:
+    async def body(two: Two) -> None:
+        assert await two.first.alter_user(upsertion("alice")) is None
+        await wait_all_tasks_blocked()
+        assert two.second.scram_users.known(Hash.SHA_256, "alice") is not None
+        assert await two.second.alter_user(Deletion("alice", 1)) is None
+        await two.first.following.take()
+        assert two.first.scram_users.of("alice") is None
+        assert await two.first.alter_user(Deletion("alice", 1)) is Refusal.NONE_THERE
+
+    run(body)
+
+
+def test_a_user_is_made_to_the_end_though_who_asked_is_gone() -> None:
+    async def body(two: Two) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(two.first._changes.run)
+            await wait_all_tasks_blocked()
+            with trio.CancelScope() as gone:
+                gone.cancel()
+                await two.first.alter_user(upsertion("alice"))
+            assert gone.cancelled_caught
+            assert await two.first.alter_user(upsertion("bob")) is None
+            nursery.cancel_scope.cancel()
+        assert [user for user, _ in two.first.scram_users.all()] == ["alice", "bob"]
+        assert [user for user, _ in two.second.scram_users.all()] == ["alice", "bob"]
+
+    run(body)

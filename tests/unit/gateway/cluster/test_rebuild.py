@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -494,6 +495,18 @@ def keeping(entries: dict[str, Any], *, sequences: tuple[int, ...] = (9, 9, 9)) 
         kept = LINEAGE | ADMITTED | (entries if newest else {})
         stores.kept[store] = Remembered("H1", "G1", sequence), kept
     return stores
+
+
+def test_users_and_acls_come_back_from_the_newest_copy() -> None:
+    keyed = base64.b64encode(bytes(32)).decode()
+    user = {"SCRAM-SHA-256": {"salt": "AAAA", "stored_key": keyed, "server_key": keyed, "iterations": 4096}}
+    secret = "thirty characters and 2 quotes"
+    more = {keys.scram_key("alice"): user, keys.SCRAM_SECRET: secret, keys.ACLS + "1": [2, "t", 3]}
+    entries = keeping(topic_of("orders") | more).rebuilt()
+    assert {key: entries.get(key) for key in more} == more
+    damaged = keeping(topic_of("orders") | more | {keys.scram_key("bob"): {"SCRAM-SHA-1": {}}})
+    with pytest.raises(CannotRebuild, match="/scram/bob"):
+        damaged.rebuilt()
 
 
 def test_what_was_never_written_comes_back_from_the_newest_copy() -> None:
