@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Self
 
 from gateway.front.listener_sockets import ListenerSocket
-from gateway.front.listeners import DEFAULT_LISTENER_NAME, Listener, SecurityProtocol, join_host_port
+from gateway.front.listeners import DEFAULT_LISTENER_NAME, Listener, join_host_port
+from gateway.security.protocol import SecurityProtocol
 
 
 def say_ready(sockets: Sequence[ListenerSocket]) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from dafka.processes.ready import say_ready
 from gateway.front.listener_sockets import ListenerSocket
-from gateway.front.listeners import Listener, SecurityProtocol
+from gateway.front.listeners import Listener
+from gateway.security.protocol import SecurityProtocol
 
 
 @pytest.fixture

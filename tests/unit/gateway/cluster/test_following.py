@@ -327,7 +327,7 @@ def test_users_come_in_by_what_another_gateway_was_told() -> None:
 def test_a_user_is_made_to_the_end_though_who_asked_is_gone() -> None:
     async def body(two: Two) -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(two.first._changes.run)
+            nursery.start_soon(two.first.changes.run)
             await wait_all_tasks_blocked()
             with trio.CancelScope() as gone:
                 gone.cancel()

@@ -229,7 +229,7 @@ def test_who_was_revoked_is_cut_off_and_nobody_else() -> None:
     async def main() -> None:
         users = ScramUsers(MemoryCatalog())
         for name, kind in (("alice", Hash.SHA_256), ("alice", Hash.SHA_512), ("bob", Hash.SHA_256)):
-            await users.alter([upsertion(name, kind)])
+            await users.make(upsertion(name, kind))
         begin = Sessions(users, b"secret").begin
         async with (
             running(listen="SASL_PLAINTEXT://127.0.0.1:0", fakes=with_sasl(), begin_session=begin) as server,
