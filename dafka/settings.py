@@ -93,6 +93,9 @@ class ServingSettings(ServerSettings, LogSettings):
     tls_client_auth: str = "none"
     """Whether clients have to show one: "none", "requested" or "required"."""
 
+    tls_principal_rules: str = "DEFAULT"
+    """What the names of their subjects become, as `gateway.front.principal_rules` reads it."""
+
     http: ListenerSpec | None = None
     """Where to serve the status page and its JSON over HTTP; None: nowhere."""
 

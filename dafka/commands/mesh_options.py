@@ -54,6 +54,7 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "tls_key": OPTIONS["tls_key"],
     "tls_client_ca": OPTIONS["tls_client_ca"],
     "tls_client_auth": OPTIONS["tls_client_auth"],
+    "tls_principal_rules": OPTIONS["tls_principal_rules"],
     "data": replace(
         OPTIONS["data"],
         help="Directory of the catalog, made if absent. One process uses it at a time.",

@@ -103,6 +103,13 @@ OPTIONS: Final[dict[str, Option]] = {
         parsing.parse_choice(CLIENT_AUTH),
         metavar="|".join(CLIENT_AUTH),
     ),
+    "tls_principal_rules": Option(
+        "Who it is that shows a certificate on a listener SSL://, by the name of its subject: DEFAULT takes "
+        "that as it is, of rules with a regular expression the first one counts that matches all of it. Whom "
+        "none matches is not served. As Kafka's ssl.principal.mapping.rules.",
+        parsing.parse_principal_rules,
+        metavar="RULE:REGEX/REPLACEMENT/[L|U],...",
+    ),
     "data": Option(
         "Directory of all data, made if absent. One process uses it at a time.",
         parsing.parse_directory,

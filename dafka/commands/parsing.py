@@ -146,6 +146,14 @@ def parse_principals(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(str(parse_principal(text)) for text in texts)
 
 
+def parse_principal_rules(text: str) -> str:
+    """Rules by which certificates name principals, as they are written."""
+    from gateway.front.principal_rules import PrincipalRules  # loads RE2, which --help has no need of
+
+    PrincipalRules(text)
+    return text
+
+
 def parse_port(text: str) -> int:
     """A port, 1 to 65535."""
     return parse_number(1, 65535)(text)

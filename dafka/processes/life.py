@@ -39,10 +39,17 @@ from gateway.cluster.features import Features
 from gateway.cluster.remembering import COMPARED_SECONDS, Remembering, end_lives
 from gateway.cluster.stores import Stores
 from gateway.common.metrics import Metrics
-from gateway.front.certificates import BadCertificates, CertificateFiles, Certificates, ClientAuth
+from gateway.front.certificates import (
+    CERTIFICATE,
+    BadCertificates,
+    CertificateFiles,
+    Certificates,
+    ClientAuth,
+)
 from gateway.front.limits import Limits
 from gateway.front.listener_sockets import ListenerSocket, open_listeners
 from gateway.front.listeners import Listener
+from gateway.front.principal_rules import PrincipalRules
 from gateway.front.registry import load_apis
 from gateway.front.server import Server
 from gateway.front.sessions import Sessions
@@ -88,6 +95,7 @@ class Life(abc.ABC):
 
     def __init__(self, settings: ServingSettings, context: Context, catalog: Callable[[], Catalog]) -> None:
         self.settings = settings
+        self._certificates = _certificates(settings)
         self.context = context
         self.metrics = Metrics()
         self._registry = load_apis()
@@ -269,7 +277,10 @@ class Life(abc.ABC):
         self.loop_watch.install(self.metrics)
         nursery.start_soon(give_back_freed_memory)
         nursery.start_soon(look_for_garbage)
-        await nursery.start(watch_signals, self._stop)
+        await nursery.start(watch_signals, self._stop, self._read_again)
+        if self._certificates is not None:
+            self.metrics.register(CERTIFICATE, self._certificates)
+            nursery.start_soon(self._certificates.run)
         if self.settings.metrics is not None:
             pages = await open_listeners([self.settings.metrics], "--metrics")
             await nursery.start(serve_health, pages, self.health, self.metrics)
@@ -301,6 +312,11 @@ class Life(abc.ABC):
             longest_stretch=self.loop_watch.longest,
             long_stretches=lambda: self.loop_watch.long,
         )
+
+    def _read_again(self) -> None:
+        """What may change in files while this runs."""
+        if self._certificates is not None:
+            self._certificates.read_again()
 
     def _stop(self) -> None:
         self.health.not_ready("stopping")
@@ -350,7 +366,7 @@ class Life(abc.ABC):
     async def _serve(self, broker: Broker) -> None:
         sockets = await open_listeners(self.settings.listen)
         await self._tell_address(broker, sockets)
-        certificates = _certificates(self.settings)
+        certificates = self._certificates
         begin_session: Callable[[Listener], SaslSession | None] = _without_sasl
         if any(one.protocol.has_sasl for one in self.settings.listen):
             begin_session = Sessions(broker.scram_users, await broker.scram_users.secret()).begin
@@ -365,12 +381,11 @@ class Life(abc.ABC):
             tls_of=lambda listener: (
                 certificates.context if certificates is not None and listener.protocol.has_tls else None
             ),
+            principal_rules=PrincipalRules(self.settings.tls_principal_rules),
             grant=broker.acls.grant,
         )
         self._answer()
         async with trio.open_nursery() as nursery:
-            if certificates is not None:
-                nursery.start_soon(certificates.run)
             nursery.start_soon(self._answer_once_compared)
             nursery.start_soon(self._shut_down, server, broker)
             nursery.start_soon(_wake_parked, server, broker)

@@ -62,6 +62,8 @@ class TlsLink:
             else:
                 await self._send_all(sock)
                 return
+            if taken > MAX_HANDSHAKE_BYTES:
+                raise HandshakeFailed(f"its handshake has more than {MAX_HANDSHAKE_BYTES} bytes")
             await trio.lowlevel.wait_readable(sock)
             try:
                 data = sock.recv(RECEIVED_BYTES)
@@ -69,10 +71,12 @@ class TlsLink:
                 continue
             if not data:
                 raise ConnectionResetError("it left in the middle of the handshake")
-            taken += len(data)
-            if taken > MAX_HANDSHAKE_BYTES:
-                raise HandshakeFailed(f"its handshake has more than {MAX_HANDSHAKE_BYTES} bytes")
+            taken += len(data)  # the last of it may have requests after it
             self._received.write(data)
+
+    def certificate_of_client(self) -> bytes | None:
+        """What the client has shown, as DER, once the handshake is over; None: nothing. It is good."""
+        return self._object.getpeercert(binary_form=True)
 
     async def _send_all(self, sock: socket.socket) -> None:
         data = memoryview(self._to_send.read())

@@ -41,6 +41,7 @@ from mesh.protocol.endpoints import MeshListen, TowerAddress
 # name: a text, and the value it stands for
 WRITTEN: dict[str, tuple[str, Any]] = {
     "listen": ("[::1]:0", (ListenerSpec("PLAINTEXT", "::1", 0),)),
+    "tls_principal_rules": ("RULE:CN=(.*?),.*/$1/L,DEFAULT", "RULE:CN=(.*?),.*/$1/L,DEFAULT"),
     "data": ("/somewhere", Path("/somewhere")),
     "fsync": ("never", "never"),
     "fsync_interval_ms": ("5", 5),
