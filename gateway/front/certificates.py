@@ -19,6 +19,7 @@ import trio
 
 from gateway.common.metrics import Figure, Gauge
 from gateway.security.certificate import first_in_pem, parse_certificate
+from mesh.private_files import warn_if_readable
 
 LOOK_SECONDS: Final = 5.0
 """How often the files are looked at."""
@@ -109,6 +110,7 @@ def _read(files: CertificateFiles) -> tuple[ssl.SSLContext, datetime]:
     Raises BadCertificates.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    warn_if_readable(files.key or files.certificate, "the private key in it")
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     try:
