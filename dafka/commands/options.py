@@ -82,8 +82,8 @@ OPTIONS: Final[dict[str, Option]] = {
         repeatable=True,
     ),
     "tls_certificate": Option(
-        "File with the certificate of listeners with TLS (SSL:// and SASL_SSL://), its chain, and the key "
-        "unless --tls-key names another file: PEM. It is read again when it changes.",
+        "File with the certificate of listeners with TLS (SSL:// and SASL_SSL://) and of pages with TLS, its "
+        "chain, and the key unless --tls-key names another file: PEM. It is read again when it changes.",
         parsing.parse_file,
         metavar="FILE",
     ),
@@ -257,13 +257,35 @@ OPTIONS: Final[dict[str, Option]] = {
         parsing.parse_metrics,
         metavar="HOST:PORT",
     ),
+    "metrics_token_file": Option(
+        "File with a token, alone in it, that who asks for /metrics has to show: as a bearer token, or as "
+        "the password of any user name. Health needs none.",
+        parsing.parse_file,
+        metavar="FILE",
+    ),
+    "metrics_tls": Option(
+        "Serve metrics and health over TLS, with the certificate of --tls-certificate.",
+        parsing.parse_switch,
+        switch=True,
+    ),
     "http": Option(
-        "Where to serve the status page and its JSON over HTTP. There is no password: whoever reaches it "
-        "sees topics, records and groups, so give it 127.0.0.1 unless a proxy with a login, or a network, "
+        "Where to serve the status page and its JSON over HTTP. Without --http-token-file whoever reaches it "
+        "sees topics, records and groups: give it 127.0.0.1 then, unless a proxy with a login, or a network, "
         "keeps others away. What follows @ is the name that browsers know it by, if that is neither an "
         "address nor this machine's name.",
         parsing.parse_http,
         metavar="HOST:PORT[@HOST:PORT]",
+    ),
+    "http_token_file": Option(
+        "File with a token, alone in it, that who asks at --http has to show: as a bearer token, or as the "
+        "password of any user name, for which browsers ask by themselves.",
+        parsing.parse_file,
+        metavar="FILE",
+    ),
+    "http_tls": Option(
+        "Serve the status page over TLS, with the certificate of --tls-certificate.",
+        parsing.parse_switch,
+        switch=True,
     ),
     "http_no_values": Option(
         "Show on the status page how large records' keys, values and headers are, and not what is in them.",
@@ -271,8 +293,8 @@ OPTIONS: Final[dict[str, Option]] = {
         switch=True,
     ),
     "http_data": Option(
-        "Let programs append and read records over HTTP, too, where the status page is. There is no "
-        "password: whoever reaches it may write.",
+        "Let programs append and read records over HTTP, too, where the status page is. Whoever reaches it, "
+        "and has the token if there is one, may write.",
         parsing.parse_switch,
         switch=True,
     ),

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from dafka.installed import shown_version
+from dafka.processes.doors import Doors
 from dafka.processes.freed_memory import give_back_freed_memory
 from dafka.processes.garbage import look_for_garbage
 from dafka.processes.health import Health, serve_health
@@ -39,13 +40,6 @@ from gateway.cluster.features import Features
 from gateway.cluster.remembering import COMPARED_SECONDS, Remembering, end_lives
 from gateway.cluster.stores import Stores
 from gateway.common.metrics import Metrics
-from gateway.front.certificates import (
-    CERTIFICATE,
-    BadCertificates,
-    CertificateFiles,
-    Certificates,
-    ClientAuth,
-)
 from gateway.front.limits import Limits
 from gateway.front.listener_sockets import ListenerSocket, open_listeners
 from gateway.front.listeners import Listener
@@ -95,7 +89,7 @@ class Life(abc.ABC):
 
     def __init__(self, settings: ServingSettings, context: Context, catalog: Callable[[], Catalog]) -> None:
         self.settings = settings
-        self._certificates = _certificates(settings)
+        self._doors = Doors(settings)
         self.context = context
         self.metrics = Metrics()
         self._registry = load_apis()
@@ -277,13 +271,12 @@ class Life(abc.ABC):
         self.loop_watch.install(self.metrics)
         nursery.start_soon(give_back_freed_memory)
         nursery.start_soon(look_for_garbage)
-        await nursery.start(watch_signals, self._stop, self._read_again)
-        if self._certificates is not None:
-            self.metrics.register(CERTIFICATE, self._certificates)
-            nursery.start_soon(self._certificates.run)
+        await nursery.start(watch_signals, self._stop, self._doors.read_again)
+        self._doors.register(self.metrics)
+        nursery.start_soon(self._doors.run)
         if self.settings.metrics is not None:
             pages = await open_listeners([self.settings.metrics], "--metrics")
-            await nursery.start(serve_health, pages, self.health, self.metrics)
+            await nursery.start(serve_health, pages, self.health, self.metrics, self._doors.metrics)
 
     async def _serve_pages(self, broker: Broker, nursery: trio.Nursery) -> None:
         """The status page, from before the recovery on: it says what that waits for."""
@@ -300,7 +293,7 @@ class Life(abc.ABC):
         )
         from gateway.http.server import HttpServer  # only who serves a page loads it
 
-        self.pages = HttpServer(spec, view)
+        self.pages = HttpServer(spec, view, self._doors.http)
         await nursery.start(self.pages.serve, await open_listeners([spec], "--http"))
 
     def _surroundings(self) -> Surroundings:
@@ -312,11 +305,6 @@ class Life(abc.ABC):
             longest_stretch=self.loop_watch.longest,
             long_stretches=lambda: self.loop_watch.long,
         )
-
-    def _read_again(self) -> None:
-        """What may change in files while this runs."""
-        if self._certificates is not None:
-            self._certificates.read_again()
 
     def _stop(self) -> None:
         self.health.not_ready("stopping")
@@ -366,7 +354,7 @@ class Life(abc.ABC):
     async def _serve(self, broker: Broker) -> None:
         sockets = await open_listeners(self.settings.listen)
         await self._tell_address(broker, sockets)
-        certificates = self._certificates
+        certificates = self._doors.certificates
         begin_session: Callable[[Listener], SaslSession | None] = _without_sasl
         if any(one.protocol.has_sasl for one in self.settings.listen):
             begin_session = Sessions(broker.scram_users, await broker.scram_users.secret()).begin
@@ -392,22 +380,6 @@ class Life(abc.ABC):
             await nursery.start(_serve_clients, server, sockets, nursery)
             self.health.ready()
             self._say_ready(sockets)
-
-
-def _certificates(settings: ServingSettings) -> Certificates | None:
-    """Those of the listeners with TLS, if there are any. Raises BadCertificates."""
-    with_tls = [one for one in settings.listen if one.protocol.has_tls]
-    if not with_tls:
-        return None
-    if settings.tls_certificate is None:
-        raise BadCertificates(f"listener {with_tls[0]} needs a certificate: --tls-certificate FILE")
-    files = CertificateFiles(
-        settings.tls_certificate,
-        settings.tls_key,
-        settings.tls_client_ca,
-        ClientAuth(settings.tls_client_auth),
-    )
-    return Certificates(files)
 
 
 def _without_sasl(_listener: Listener) -> SaslSession | None:

@@ -57,8 +57,10 @@ class Certificates:
     def __init__(self, files: CertificateFiles) -> None:
         self._files = files
         self._seen = self._looks()
-        self.context, self.ends = _read(files)
-        """For the next handshake; and the last second that the certificate is good for."""
+        self.context, self.of_pages, self.ends = _read(files)
+        """For the next handshake with a client of Kafka's, and with one of HTTP's, who is asked for no
+        certificate; and the last second that the certificate is good for.
+        """
 
     async def run(self) -> None:
         """Look at the files, for ever."""
@@ -71,7 +73,7 @@ class Certificates:
         """Take what is in the files now, if that is of use."""
         self._seen = self._looks()
         try:
-            self.context, self.ends = _read(self._files)
+            self.context, self.of_pages, self.ends = _read(self._files)
         except BadCertificates as error:
             logger.error("the certificates are not read again, and those from before are used: %s", error)
         else:
@@ -90,7 +92,7 @@ class Certificates:
 CERTIFICATE: Final[Sequence[Figure[Certificates]]] = (
     Gauge(
         "dafka_tls_certificate_expiry_seconds",
-        "Seconds until the certificate of listeners with TLS ends; below 0: since it has ended.",
+        "Seconds until the certificate of listeners and pages with TLS ends; below 0: since it has ended.",
         Certificates.seconds,
     ),
 )
@@ -105,33 +107,45 @@ def _stat(path: Path) -> tuple[int, int, int]:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _read(files: CertificateFiles) -> tuple[ssl.SSLContext, datetime]:
-    """TLS 1.2 and 1.3, with the ciphers that Python takes for good; and until when the certificate is good.
-    Raises BadCertificates.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+def _read(files: CertificateFiles) -> tuple[ssl.SSLContext, ssl.SSLContext, datetime]:
+    """As `Certificates` has them. Raises BadCertificates."""
     warn_if_readable(files.key or files.certificate, "the private key in it")
+    of_clients, of_pages = _context(files), _context(files)
+    _ask_clients(of_clients, files)
+    try:
+        text = files.certificate.read_text(encoding="ascii", errors="replace")
+        return of_clients, of_pages, parse_certificate(first_in_pem(text)).ends
+    except (OSError, ValueError) as error:
+        raise BadCertificates(f"{files.certificate}: {_said(error)}") from None
+
+
+def _context(files: CertificateFiles) -> ssl.SSLContext:
+    """TLS 1.2 and 1.3, with the ciphers that Python takes for good. Raises BadCertificates."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     try:
         context.load_cert_chain(files.certificate, files.key, password=_no_password)
-        text = files.certificate.read_text(encoding="ascii", errors="replace")
-        ends = parse_certificate(first_in_pem(text)).ends
     except (OSError, ValueError) as error:
         raise BadCertificates(
             f"{_names(files.certificate, files.key)}: {_said(error)}; what is needed is a certificate with "
             "its chain, and the private key that fits, both as PEM, without a password"
         ) from None
-    if files.client_auth is not ClientAuth.NONE:
-        if files.client_ca is None:
-            raise BadCertificates("clients are asked for certificates: say who signs them (--tls-client-ca)")
-        try:
-            context.load_verify_locations(files.client_ca)
-        except (OSError, ValueError) as error:
-            raise BadCertificates(f"{files.client_ca}: {_said(error)}") from None
-        is_required = files.client_auth is ClientAuth.REQUIRED
-        context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
-    return context, ends
+    return context
+
+
+def _ask_clients(context: ssl.SSLContext, files: CertificateFiles) -> None:
+    """Have it ask clients for certificates, if they are to show some. Raises BadCertificates."""
+    if files.client_auth is ClientAuth.NONE:
+        return
+    if files.client_ca is None:
+        raise BadCertificates("clients are asked for certificates: say who signs them (--tls-client-ca)")
+    try:
+        context.load_verify_locations(files.client_ca)
+    except (OSError, ValueError) as error:
+        raise BadCertificates(f"{files.client_ca}: {_said(error)}") from None
+    is_required = files.client_auth is ClientAuth.REQUIRED
+    context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
 
 
 def _no_password() -> str:

@@ -35,7 +35,7 @@ SECTIONS: Final[dict[str, Callable[[Metrics], None]]] = {
         metrics, MagicMock(by_partition=True)
     ),
     "Clients: gateways": lambda metrics: metrics.register(MEMORY, {}),
-    "Listeners with TLS: gateways": lambda metrics: metrics.register(CERTIFICATE, _some_certificates()),
+    "Whoever serves over TLS": lambda metrics: metrics.register(CERTIFICATE, _some_certificates()),
     "The log and groups: gateways": lambda metrics: register_gateway(metrics, MagicMock()),
     "Stores": lambda metrics: register_store(metrics, MagicMock()),
     "Towers": lambda metrics: register_tower(metrics, MagicMock()),

@@ -1,6 +1,7 @@
 """Settings from flags, environment and file: which wins, how each is written, and what is refused."""
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from dafka.commands.configuration import (
     load,
     load_settings,
     of_one_kind,
+    with_doors_of_something,
+    with_guarded_pages,
     with_known_listener,
 )
 from dafka.commands.mesh_options import GATEWAY_OPTIONS, NATIVE_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS
@@ -37,6 +40,9 @@ from dafka.settings import (
 from gateway.front.limits import MAX_CONNECTIONS
 from gateway.front.listeners import ListenerSpec
 from mesh.protocol.endpoints import MeshListen, TowerAddress
+
+HTTP = ListenerSpec("HTTP", "127.0.0.1", 8080)
+FILE = Path("/run/token")
 
 # name: a text, and the value it stands for
 WRITTEN: dict[str, tuple[str, Any]] = {
@@ -65,7 +71,11 @@ WRITTEN: dict[str, tuple[str, Any]] = {
     "tail_cache_bytes": ("0", 0),
     "max_client_connections": ("10000", 10_000),
     "metrics": ("127.0.0.1:9100", ListenerSpec("METRICS", "127.0.0.1", 9100)),
+    "metrics_token_file": ("/run/token", Path("/run/token")),
+    "metrics_tls": ("true", True),
     "http": ("127.0.0.1:8080@dafka.example:80", ListenerSpec("HTTP", "127.0.0.1", 8080, "dafka.example", 80)),
+    "http_token_file": ("/run/token", Path("/run/token")),
+    "http_tls": ("true", True),
     "http_no_values": ("true", True),
     "http_data": ("true", True),
     "metrics_by_partition": ("true", True),
@@ -399,3 +409,52 @@ def test_nobody_is_told_to_connect_to_all_addresses(text: str) -> None:
 def test_an_advertised_host() -> None:
     settings = load(GatewaySettings, GATEWAY_OPTIONS, {"mesh_advertise": "store-0.store"}, environment={})
     assert settings.mesh_advertise == "store-0.store"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, None),
+        ({"authorizer": "acl"}, None),
+        ({"authorizer": "acl", "http": HTTP, "http_no_values": True}, None),
+        ({"authorizer": "acl", "http": HTTP, "http_token_file": FILE}, None),
+        ({"authorizer": "acl", "http": HTTP, "http_token_file": FILE, "http_data": True}, None),
+        ({"http": HTTP, "http_data": True}, None),
+        ({"authorizer": "acl", "http": HTTP}, "--http shows records .*--http-token-file.*--http-no-values"),
+        ({"authorizer": "acl", "http": HTTP, "http_data": True}, "--http-data lets .*--http-token-file"),
+        (
+            {"authorizer": "acl", "http": HTTP, "http_data": True, "http_no_values": True},
+            "--http-data lets .*--http-token-file",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", [Settings, GatewaySettings])
+def test_what_acls_deny_is_not_to_be_had_over_http(
+    kind: Callable[..., Any], given: dict[str, Any], said: str | None
+) -> None:
+    settings = kind(**given)
+    if said is None:
+        assert with_guarded_pages(settings) is settings
+        return
+    with pytest.raises(ConfigurationError, match=said):
+        with_guarded_pages(settings)
+
+
+@pytest.mark.parametrize("kind", [Settings, GatewaySettings, MeshStoreSettings, TowerSettings])
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"metrics_token_file": FILE}, "--metrics-token-file is for --metrics, which is not given"),
+        ({"metrics_tls": True}, "--metrics-tls is for --metrics"),
+        ({"http_token_file": FILE}, "--http-token-file is for --http, which is not given"),
+        ({"http_tls": True}, "--http-tls is for --http"),
+    ],
+)
+def test_what_protects_nothing_is_refused(kind: Callable[..., Any], given: dict[str, Any], said: str) -> None:
+    if not all(hasattr(kind(), name) for name in given):
+        return
+    with pytest.raises(ConfigurationError, match=said):
+        with_doors_of_something(kind(**given))
+    door = next(iter(given)).partition("_")[0]
+    settings = kind(**given, **{door: HTTP})
+    assert with_doors_of_something(settings) is settings
