@@ -67,7 +67,8 @@ from gateway.front.listeners import Listener, join_host_port
 from gateway.front.memory import ConnectionMemory
 from gateway.front.output import Output
 from gateway.front.principal_rules import NoPrincipal
-from gateway.front.tls import HandshakeFailed, TlsLink, TlsOutput
+from gateway.front.tls import HandshakeFailed, TlsLink
+from gateway.front.tls_output import TlsOutput
 from gateway.security.principal import ANONYMOUS
 from gateway.security.sasl_session import SaslSession, Stage
 from wireproto.kafka.errors import MalformedRequest
