@@ -114,9 +114,12 @@ def _read(files: CertificateFiles) -> tuple[ssl.SSLContext, ssl.SSLContext, date
     _ask_clients(of_clients, files)
     try:
         text = files.certificate.read_text(encoding="ascii", errors="replace")
-        return of_clients, of_pages, parse_certificate(first_in_pem(text)).ends
+        ends = parse_certificate(first_in_pem(text)).ends
     except (OSError, ValueError) as error:
         raise BadCertificates(f"{files.certificate}: {_said(error)}") from None
+    if ends < datetime.now(UTC):
+        logger.warning("%s: it has ended, at %s: clients refuse it", files.certificate, ends.isoformat())
+    return of_clients, of_pages, ends
 
 
 def _context(files: CertificateFiles) -> ssl.SSLContext:

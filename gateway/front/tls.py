@@ -138,6 +138,8 @@ class TlsLink:
 def _said(error: ssl.SSLError) -> str:
     """What OpenSSL calls it; a client that speaks no TLS, by name."""
     reason = error.reason or str(error)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"{reason}: {error.verify_message}"
     if reason in {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNEXPECTED_MESSAGE"}:
         return f"it does not speak TLS ({reason}): this listener is TLS, and security.protocol is another one"
     return reason

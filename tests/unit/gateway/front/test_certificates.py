@@ -125,7 +125,9 @@ def test_other_files_are_read_again_and_half_a_pair_is_not(
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
-def test_how_long_it_is_good_for_is_shown_and_changes_with_it(pairs: list[Pair], tmp_path: Path) -> None:
+def test_how_long_it_is_good_for_is_shown_and_changes_with_it(
+    pairs: list[Pair], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
 
     def put(pair: Pair) -> None:
@@ -144,9 +146,11 @@ def test_how_long_it_is_good_for_is_shown_and_changes_with_it(pairs: list[Pair],
     put(self_signed(tmp_path, "longer", days=90))
     made.read_again()
     assert 89 < days() < 90
+    assert "ended" not in caplog.text
     put(signed(tmp_path, pairs[0], "ended", "/CN=localhost", days=-1))
     made.read_again()
     assert -2 < days() < -1 + 1e-3
+    assert f"{certificate}: it has ended, at 20" in caplog.text
     shutil.copy(pairs[1][0], certificate)
     made.read_again()  # half a pair
     assert -2 < days() < -1 + 1e-3

@@ -130,8 +130,8 @@ def test_on_a_listener_with_sasl_a_certificate_says_nothing(pairs: Pairs, versio
     ("shown", "alert", "logged"),
     [
         (None, "HANDSHAKE_FAILURE|CERTIFICATE_REQUIRED", "PEER_DID_NOT_RETURN_A_CERTIFICATE"),
-        ("stranger", "UNKNOWN_CA", "CERTIFICATE_VERIFY_FAILED"),
-        ("ended", "CERTIFICATE_EXPIRED", "CERTIFICATE_VERIFY_FAILED"),
+        ("stranger", "UNKNOWN_CA", "CERTIFICATE_VERIFY_FAILED: self-signed certificate"),
+        ("ended", "CERTIFICATE_EXPIRED", "CERTIFICATE_VERIFY_FAILED: certificate has expired"),
     ],
 )
 def test_who_shows_no_good_certificate_is_told_so(
