@@ -84,27 +84,43 @@ def refuse_foreign_link(path: Path) -> None:
 
 def wider_files(directory: Path) -> list[Path]:
     """The files and directories below it that have rights for others than their owner. What our own links in
-    it lead to is below it, too. Raises OSError: it cannot be read; ELOOP: somebody else made a link there,
-    which whoever opens a file by its name would follow.
+    it lead to is below it, too; names that begin with a dot are no files of ours (a file system's snapshots
+    are called so). Raises OSError: it cannot be read; ELOOP: somebody else made a link there, which whoever
+    opens a file by its name would follow.
     """
     wide, unread = [], [directory]
     while unread:
         folder = unread.pop()
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                found, path = entry.stat(follow_symlinks=False), Path(entry.path)
-                if _is_foreign_link(found):
-                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
-                if stat.S_ISLNK(found.st_mode):
-                    # Further down nothing of ours is a link, and links could lead around.
-                    if folder == directory and entry.is_dir():
-                        unread.append(path)
-                    continue
-                if found.st_mode & NOT_THE_OWNER:
-                    wide.append(path)
-                if stat.S_ISDIR(found.st_mode) and path.name != LOST_AND_FOUND:
+        for path, found in _entries(folder, may_be_closed=folder != directory):
+            if _is_foreign_link(found):
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+            if stat.S_ISLNK(found.st_mode):
+                # Further down nothing of ours is a link, and links could lead around.
+                if folder == directory and path.is_dir():
                     unread.append(path)
+                continue
+            if found.st_mode & NOT_THE_OWNER:
+                wide.append(path)
+            if stat.S_ISDIR(found.st_mode):
+                unread.append(path)
     return sorted(wide)
+
+
+def _entries(folder: Path, *, may_be_closed: bool) -> list[tuple[Path, os.stat_result]]:
+    """What is in it; nothing, if it is closed to us and may be: then no file of ours is there. Raises
+    OSError.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            return [
+                (Path(entry.path), entry.stat(follow_symlinks=False))
+                for entry in entries
+                if not entry.name.startswith(".") and entry.name != LOST_AND_FOUND
+            ]
+    except PermissionError:
+        if not may_be_closed:
+            raise
+        return []
 
 
 def warn_if_readable(path: Path, what: str) -> None:

@@ -168,13 +168,34 @@ def test_files_that_were_made_wider_are_told_of_once_and_with_what_to_do(
     assert [mode(disk / "CURRENT"), mode(path / "identity.json")] == [0o644, 0o640]
 
 
-def test_links_that_lead_around_end(tmp_path: Path) -> None:
+def test_links_that_lead_around_end_and_names_that_are_not_ours(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     (tmp_path / "around").symlink_to(tmp_path)
     (tmp_path / "nowhere").symlink_to(tmp_path / "nothing")
     (tmp_path / "below").mkdir(mode=0o700)
     (tmp_path / "below" / "around").symlink_to(tmp_path)
+    (tmp_path / ".snapshot").mkdir(mode=0o755)
+    (tmp_path / "lost+found").mkdir(mode=0o755)
     assert wider_files(tmp_path) == []
+
+
+def test_a_directory_that_is_closed_to_us_has_nothing_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "theirs").mkdir(mode=0o755)
+    scan = os.scandir
+
+    def closed(path: Path) -> object:
+        if path.name == name:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    name = "theirs"
+    assert wider_files(tmp_path) == [tmp_path / "theirs"]
+    name = tmp_path.name
+    with pytest.raises(PermissionError):
+        wider_files(tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes links of other users")
