@@ -48,6 +48,18 @@ class ServerSettings(LoggingSettings):
     metrics: ListenerSpec | None = None
     """Where to serve metrics and health over HTTP; None: nowhere."""
 
+    metrics_token_file: Path | None = None
+    """The file with the token that who asks for metrics has to show; None: nobody has to."""
+
+    metrics_tls: bool = False
+    """Serve them over TLS."""
+
+    tls_certificate: Path | None = None
+    """PEM file with the certificate, and its chain, of what is served over TLS; None: there is none."""
+
+    tls_key: Path | None = None
+    """PEM file with its private key; None: that is in the same file."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class NodeSettings:
@@ -81,22 +93,19 @@ class ServingSettings(ServerSettings, LogSettings):
     listen: tuple[ListenerSpec, ...] = (ListenerSpec(DEFAULT_LISTENER_NAME, "127.0.0.1", 9092),)
     """Where Kafka clients connect; at least one."""
 
-    tls_certificate: Path | None = None
-    """PEM file with the certificate, and its chain, of listeners with TLS; None: there are none."""
-
-    tls_key: Path | None = None
-    """PEM file with its private key; None: that is in the same file."""
-
     tls_client_ca: Path | None = None
     """PEM file with those who sign the certificates of clients."""
 
     tls_client_auth: str = "none"
     """Whether clients have to show one: "none", "requested" or "required"."""
 
+    tls_principal_rules: str = "DEFAULT"
+    """What the names of their subjects become, as `gateway.front.principal_rules` reads it."""
+
     tls_gateway_ca: Path | None = None
     """PEM file with those who sign the certificates of other gateways; None: whom the system trusts."""
 
-    sasl_mechanisms: tuple[str, ...] = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
+    sasl_enabled_mechanism: tuple[str, ...] = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
     """By which users of the cluster may show who they are; Kafka's `sasl.enabled.mechanisms`. OAUTHBEARER is
     offered besides where `oauth_keys` says whose tokens count."""
 
@@ -126,6 +135,12 @@ class ServingSettings(ServerSettings, LogSettings):
 
     http: ListenerSpec | None = None
     """Where to serve the status page and its JSON over HTTP; None: nowhere."""
+
+    http_token_file: Path | None = None
+    """The file with the token that who asks there has to show; None: nobody has to."""
+
+    http_tls: bool = False
+    """Serve it over TLS."""
 
     http_no_values: bool = False
     """Show of records' keys, values and headers only how large they are."""

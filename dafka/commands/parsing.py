@@ -162,6 +162,14 @@ def parse_principals(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(str(parse_principal(text)) for text in texts)
 
 
+def parse_principal_rules(text: str) -> str:
+    """Rules by which certificates name principals, as they are written."""
+    from gateway.front.principal_rules import PrincipalRules  # loads RE2, which --help has no need of
+
+    PrincipalRules(text)
+    return text
+
+
 def parse_port(text: str) -> int:
     """A port, 1 to 65535."""
     return parse_number(1, 65535)(text)
@@ -206,12 +214,12 @@ def parse_choice(choices: Sequence[str]) -> Callable[[str], str]:
     return parse
 
 
-def parse_choices(choices: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
-    """Some of a few words, with commas between them."""
+def parse_choices(choices: Sequence[str]) -> Callable[[Sequence[str]], tuple[str, ...]]:
+    """Some of a few words."""
     parse = parse_choice(choices)
 
-    def parse_all(text: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(parse(one.strip()) for one in text.split(",")))
+    def parse_all(texts: Sequence[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(parse(text) for text in texts))
 
     return parse_all
 

@@ -15,6 +15,7 @@ from gateway.catalog.sqlite import SqliteCatalog
 from gateway.catalog.sqlite_files import set_aside
 from gateway.cluster.identity import cluster_in
 from mesh.data_directory import DataDirectoryRefused
+from mesh.private_files import warn_if_readable
 
 if TYPE_CHECKING:
     from dafka.settings import CatalogSettings
@@ -95,6 +96,7 @@ def _credentials(settings: CatalogSettings) -> Credentials:
 
     password = ""
     if settings.catalog_password_file is not None:
+        warn_if_readable(settings.catalog_password_file, "the password in it")
         with settings.catalog_password_file.open() as file:
             password = file.read(MAX_PASSWORD_BYTES).rstrip("\r\n")
     return Credentials(

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from dafka.installed import shown_version
+from dafka.processes.doors import Doors
 from dafka.processes.freed_memory import give_back_freed_memory
 from dafka.processes.garbage import look_for_garbage
 from dafka.processes.health import Health, serve_health
@@ -42,10 +43,10 @@ from gateway.cluster.features import Features
 from gateway.cluster.remembering import COMPARED_SECONDS, Remembering, end_lives
 from gateway.cluster.stores import Stores
 from gateway.common.metrics import Metrics
-from gateway.front.certificates import BadCertificates, CertificateFiles, Certificates, ClientAuth
 from gateway.front.limits import Limits
 from gateway.front.listener_sockets import ListenerSocket, open_listeners
 from gateway.front.listeners import Listener
+from gateway.front.principal_rules import PrincipalRules
 from gateway.front.registry import load_apis
 from gateway.front.server import Server
 from gateway.front.sessions import PLAIN, Sessions
@@ -95,6 +96,7 @@ class Life(abc.ABC):
 
     def __init__(self, settings: ServingSettings, context: Context, catalog: Callable[[], Catalog]) -> None:
         self.settings = settings
+        self._doors = Doors(settings)
         self.context = context
         self.metrics = Metrics()
         self._registry = load_apis()
@@ -282,10 +284,12 @@ class Life(abc.ABC):
         self.loop_watch.install(self.metrics)
         nursery.start_soon(give_back_freed_memory)
         nursery.start_soon(look_for_garbage)
-        await nursery.start(watch_signals, self._stop)
+        await nursery.start(watch_signals, self._stop, self._doors.read_again)
+        self._doors.register(self.metrics)
+        nursery.start_soon(self._doors.run)
         if self.settings.metrics is not None:
             pages = await open_listeners([self.settings.metrics], "--metrics")
-            await nursery.start(serve_health, pages, self.health, self.metrics)
+            await nursery.start(serve_health, pages, self.health, self.metrics, self._doors.metrics)
 
     async def _serve_pages(self, broker: Broker, nursery: trio.Nursery) -> None:
         """The status page, from before the recovery on: it says what that waits for."""
@@ -302,7 +306,7 @@ class Life(abc.ABC):
         )
         from gateway.http.server import HttpServer  # only who serves a page loads it
 
-        self.pages = HttpServer(spec, view)
+        self.pages = HttpServer(spec, view, self._doors.http)
         await nursery.start(self.pages.serve, await open_listeners([spec], "--http"))
 
     def _surroundings(self) -> Surroundings:
@@ -375,7 +379,7 @@ class Life(abc.ABC):
             validate = Validator(key_set.key_of, expected).validate
         secret = await broker.scram_users.secret()
         reauth_ms = settings.connections_max_reauth_ms
-        return Sessions(broker.scram_users, secret, reauth_ms, settings.sasl_mechanisms, validate)
+        return Sessions(broker.scram_users, secret, reauth_ms, settings.sasl_enabled_mechanism, validate)
 
     def _audit(self, broker: Broker) -> Audit | None:
         """What tells auditors, if anybody wants to know."""
@@ -400,7 +404,7 @@ class Life(abc.ABC):
     async def _serve(self, broker: Broker) -> None:
         sockets = await open_listeners(self.settings.listen)
         await self._tell_address(broker, sockets)
-        certificates = _certificates(self.settings)
+        certificates = self._doors.certificates
         key_set = self._key_set()
         begin_session: Callable[[Listener], SaslSession | None] = _without_sasl
         if any(one.protocol.has_sasl for one in self.settings.listen):
@@ -417,14 +421,13 @@ class Life(abc.ABC):
             tls_of=lambda listener: (
                 certificates.context if certificates is not None and listener.protocol.has_tls else None
             ),
+            principal_rules=PrincipalRules(self.settings.tls_principal_rules),
             grant=broker.acls.grant,
             audit=audit,
         )
         broker.scram_users.on_revoked(partial(_revoke, server))
         self._answer()
         async with trio.open_nursery() as nursery:
-            if certificates is not None:
-                nursery.start_soon(certificates.run)
             if audit is not None:
                 nursery.start_soon(audit.run)
             if key_set is not None:
@@ -435,22 +438,6 @@ class Life(abc.ABC):
             await nursery.start(_serve_clients, server, sockets, nursery)
             self.health.ready()
             self._say_ready(sockets)
-
-
-def _certificates(settings: ServingSettings) -> Certificates | None:
-    """Those of the listeners with TLS, if there are any. Raises BadCertificates."""
-    with_tls = [one for one in settings.listen if one.protocol.has_tls]
-    if not with_tls:
-        return None
-    if settings.tls_certificate is None:
-        raise BadCertificates(f"listener {with_tls[0]} needs a certificate: --tls-certificate FILE")
-    files = CertificateFiles(
-        settings.tls_certificate,
-        settings.tls_key,
-        settings.tls_client_ca,
-        ClientAuth(settings.tls_client_auth),
-    )
-    return Certificates(files)
 
 
 def _without_sasl(_listener: Listener) -> SaslSession | None:

@@ -66,7 +66,9 @@ from gateway.front.limits import (
 from gateway.front.listeners import Listener, join_host_port
 from gateway.front.memory import ConnectionMemory
 from gateway.front.output import Output
-from gateway.front.tls import HandshakeFailed, TlsLink, TlsOutput
+from gateway.front.principal_rules import NoPrincipal
+from gateway.front.tls import HandshakeFailed, TlsLink
+from gateway.front.tls_output import TlsOutput
 from gateway.security.principal import ANONYMOUS
 from gateway.security.sasl_session import SaslSession, Stage
 from wireproto.kafka.errors import MalformedRequest
@@ -84,7 +86,7 @@ MAX_SHOWN_CHARS = 255
 """Characters of what a client calls itself that are kept, as many as ApiVersions takes."""
 
 _ENDED_BY_US = frozenset(
-    {"authentication", "shutdown", "suspended", "malformed", "unsupported", "memory", "bug"}
+    {"authentication", "handshake", "shutdown", "suspended", "malformed", "unsupported", "memory", "bug"}
 )
 """Reasons for which a connection ends while its client may be sending and has answers to read."""
 
@@ -175,11 +177,19 @@ class Connection:
             self.memory.give_back_all()
 
     async def _shake_hands(self, tls: TlsLink) -> bool:
-        """Whether the client speaks TLS as it should; it may take as long as a first request."""
+        """Whether the client speaks TLS as it should; it may take as long as a first request. Its certificate
+        says who it is, unless it says so by SASL.
+        """
         try:
             await tls.shake_hands(self.socket, self._context.handshakes)
+            if self.sasl is None and (shown := tls.certificate_of_client()) is not None:
+                principal = self._context.principal_rules.principal(shown)
+                self.access = self._context.grant(principal, self.socket.getpeername()[0])
         except HandshakeFailed as failure:
             self._end("handshake", f"the TLS handshake failed: {failure}")
+            return False
+        except NoPrincipal as nobody:
+            self._end("authentication", str(nobody))
             return False
         except OSError:
             self.reason = self.reason or "client"

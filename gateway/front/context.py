@@ -17,6 +17,7 @@ from gateway.common.shared_budget import SharedBudget
 from gateway.front.dispatch import Dispatcher
 from gateway.front.limits import Limits
 from gateway.front.listeners import Listener
+from gateway.front.principal_rules import PrincipalRules
 from gateway.front.readiness import Readiness
 from gateway.front.tls import HANDSHAKES_AT_ONCE
 from gateway.security.access import Access, Unrestricted
@@ -56,6 +57,7 @@ class ConnectionContext:
 
     `begin_session` makes what a connection of a listener with SASL has to go through; None for others.
     `tls_of` gives the certificates of a listener with TLS, as they are at that moment; None for others.
+    `principal_rules` say who shows a certificate, on a listener with TLS and without SASL.
     `audit` is told of administration and of who could not show who it is, where there is one.
     `grant` gives what somebody may do who comes from an address (as the socket has it).
     """
@@ -74,6 +76,7 @@ class ConnectionContext:
     log: LogLimit
     begin_session: Callable[[Listener], SaslSession | None] = _without_sasl
     tls_of: Callable[[Listener], ssl.SSLContext | None] = _without_tls
+    principal_rules: PrincipalRules = field(default_factory=PrincipalRules)
     audit: Audit | None = None
     grant: Callable[[Principal, str], Access] = _everything
     handshakes: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(HANDSHAKES_AT_ONCE))

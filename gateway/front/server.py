@@ -39,6 +39,7 @@ from gateway.front.dispatch import Dispatcher
 from gateway.front.limits import ACCEPT_BACKOFF_SECONDS, CHECK_SECONDS, HURRY_SECONDS, MAX_LINGERING, Limits
 from gateway.front.listener_sockets import ListenerSocket, close_all
 from gateway.front.listeners import Listener, join_host_port
+from gateway.front.principal_rules import PrincipalRules
 from gateway.security.access import Access, Unrestricted
 from gateway.security.principal import Principal
 from gateway.security.sasl_session import SaslSession
@@ -91,7 +92,7 @@ class Server:
     `produce_gate` is for the log: closed, it makes producers' connections wait. `broker` is handed to the
     handlers. `hurry` is called when the memory of requests is waited for whose answers are put off: with the
     client that waits for itself, or with None if others wait, too. `begin_session`,
-    `tls_of`, `grant` and `audit`: see `ConnectionContext`.
+    `tls_of`, `principal_rules`, `grant` and `audit`: see `ConnectionContext`.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class Server:
         hurry: Callable[[str | None], None] = lambda _client: None,
         begin_session: Callable[[Listener], SaslSession | None] = lambda _listener: None,
         tls_of: Callable[[Listener], ssl.SSLContext | None] = lambda _listener: None,
+        principal_rules: PrincipalRules | None = None,
         grant: Callable[[Principal, str], Access] = lambda principal, _address: Unrestricted(principal),
         audit: Audit | None = None,
     ) -> None:
@@ -125,6 +127,7 @@ class Server:
             log=LogLimit(logging.getLogger("gateway.front.connection")),
             begin_session=begin_session,
             tls_of=tls_of,
+            principal_rules=principal_rules or PrincipalRules(),
             grant=grant,
             audit=audit,
         )

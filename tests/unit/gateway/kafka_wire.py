@@ -21,6 +21,7 @@ from gateway.common.metrics import Metrics
 from gateway.front.limits import Limits
 from gateway.front.listener_sockets import open_listeners
 from gateway.front.listeners import Listener, parse_listener
+from gateway.front.principal_rules import PrincipalRules
 from gateway.front.server import Server
 from gateway.security.access import Access, Unrestricted
 from gateway.security.principal import Principal
@@ -213,6 +214,7 @@ async def running(
     fakes: Fakes | None = None,
     begin_session: Callable[[Listener], SaslSession | None] = lambda _listener: None,
     tls_of: Callable[[Listener], ssl.SSLContext | None] = lambda _listener: None,
+    principal_rules: PrincipalRules | None = None,
     grant: Callable[[Principal, str], Access] = lambda principal, _address: Unrestricted(principal),
     audit: Audit | None = None,
 ) -> AsyncIterator[Running]:
@@ -225,7 +227,7 @@ async def running(
     server = Server(
         registry=fakes.registry, broker=cast(Any, broker), metrics=Metrics(with_process=False), limits=limits,
         hurry=lambda _client: fakes.release.set(), begin_session=begin_session, tls_of=tls_of,
-        grant=grant, audit=audit,
+        principal_rules=principal_rules, grant=grant, audit=audit,
     )  # fmt: skip
     sockets = await open_listeners([parse_listener(listen)])
     async with trio.open_nursery() as nursery:

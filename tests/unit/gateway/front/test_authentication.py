@@ -174,6 +174,31 @@ def test_a_mechanism_that_there_is_not() -> None:
     run(main)
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "said"),
+    [
+        ("GSSAPI", "SaslHandshake by GSSAPI: "),
+        ("SCRAM-SHA-1", "SaslHandshake by SCRAM-SHA-1: "),
+        ("X_9", "SaslHandshake by X_9: "),
+        ("my password", "SaslHandshake by what is no mechanism's name: "),
+        ("hunter2", "SaslHandshake by what is no mechanism's name: "),
+        ("A" * 21, "SaslHandshake by what is no mechanism's name: "),
+        ("", "SaslHandshake by what is no mechanism's name: "),
+    ],
+)
+def test_what_is_said_of_one_is_its_name_and_nothing_else(
+    mechanism: str, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with speaker() as one:
+            await one.handshake(mechanism=mechanism)
+            assert await one.client.closed()
+
+    run(main)
+    assert said in caplog.text
+    assert not mechanism or said.split(" by ")[1].startswith(mechanism) or mechanism not in caplog.text
+
+
 @pytest.mark.parametrize(("shaken", "most"), [(None, MAX_UNKNOWN_FRAME_BYTES), (0, MAX_TOKEN_FRAME_BYTES)])
 def test_who_is_not_known_sends_no_large_frames(shaken: int | None, most: int) -> None:
     async def main() -> None:
