@@ -43,6 +43,7 @@ LINES: Final = 20
 """Lines of one kind about one client within LINES_SECONDS."""
 
 LINES_SECONDS: Final = 10.0
+"""See LINES."""
 
 MAX_CLIENTS: Final = 1_000
 """Clients whose lines are counted; the one that was not heard of for longest is forgotten."""

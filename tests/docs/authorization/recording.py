@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gateway.security.acls import SUPPORTED, Operation, ResourceType
-from gateway.security.principal import ANONYMOUS
+from gateway.security.principal import ANONYMOUS, Principal
 
 
 class Question(NamedTuple):
@@ -24,6 +24,13 @@ class Recording:
 
     is_unrestricted = False
     principal = ANONYMOUS
+    owner: Principal | None = ANONYMOUS
+    api = ""
+
+    @property
+    def basis(self) -> object:
+        """What is denied may be something else each time."""
+        return object()
 
     def __init__(self) -> None:
         self.denied: frozenset[Question] = frozenset()
