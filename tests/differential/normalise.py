@@ -52,7 +52,7 @@ ORDERED_LISTS = {"synonyms", "record_errors"}
 # Kafka gives these in the order of their ends, and clients sort them: here they come sorted.
 BY_FIRST_OFFSET = "aborted_transactions"
 # Lists of plain values that Kafka keeps in sets.
-UNORDERED_LISTS = {"partitions", "unknown_state_filters"}
+UNORDERED_LISTS = {"partitions", "unknown_state_filters", "mechanisms"}
 # Which of its partitions a group's offsets lie in depends on how many there are.
 GROUPS_LOG = "__consumer_offsets"
 
@@ -77,15 +77,16 @@ def sent(exchange: Exchange, server: Server) -> bytes:
 class _Normaliser:
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._host, _, port = server.bootstrap.rpartition(":")
-        self._port = int(port)
+        self._own = {address: name for address, name in {
+            server.bootstrap: "own port", server.sasl: "own port for SASL"}.items() if address}  # fmt: skip
         self._names = {topic_id: name for name, topic_id in server.topic_ids.items()}
         self._strangers: dict[Any, str] = {}
 
     def struct(self, value: dict[str, Any], path: str) -> dict[str, Any]:
         out = {name: self.value(name, item, f"{path}.{name}") for name, item in value.items()}
-        if value.get("host") == self._host and value.get("port") == self._port:
-            out["host"], out["port"] = "own host", "own port"
+        own = self._own.get(f"{value.get('host')}:{value.get('port')}")
+        if own is not None:
+            out["host"], out["port"] = "own host", own
         if value.get("topic") == GROUPS_LOG and all(isinstance(one, int) for one in value["partitions"]):
             out["partitions"] = f"{len(value['partitions'])} of them"
         return out
