@@ -19,6 +19,7 @@ CLUSTER_RIGHTS = {
     for operation in sorted({*SUPPORTED[ResourceType.CLUSTER], Operation.DELETE, Operation.ALL})
 }
 WITH_CLUSTER_RIGHTS = tuple(CLUSTER_RIGHTS)
+SEE_THE_CLUSTER = (ADMIN, ALLOWED, *(f"cluster-{right}" for right in ("all", "describe", "alter", "delete")))
 EVERYBODY = (ADMIN, *WITH_RIGHTS, *WITH_CLUSTER_RIGHTS)
 
 PASSWORDS = {user: f"{user}-secret" for user in EVERYBODY}

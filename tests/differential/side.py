@@ -27,6 +27,7 @@ ANSWER_SECONDS = 15.0
 NO_ERROR = 0
 OF_GROUPS, OF_TRANSACTIONS = 0, 1  # kinds of coordinator
 END_TXN = 26
+SASL_AUTHENTICATE = 36
 NOT_READY = {14, 15, 16}  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 # That many names fall into each of the 50 partitions of __transaction_state.
 NAMES_FOR_ALL_PARTITIONS = 1_000
@@ -165,6 +166,16 @@ class Side:
     def ask_body(self, api_key: int, version: int, body: bytes, label: str = "") -> Any:
         """As `ask`, with any body behind a good header."""
         return self.ask_bytes(api_key, version, frame(header(api_key, version) + body), label)
+
+    def ask_token(self, token: bytes, label: str) -> bytes | str:
+        """A frame that is a token and nothing else, after SaslHandshake 0; the server's, or 'closed'."""
+        self.connection.send(frame(token))
+        answer = self.connection.receive(smallest=0)
+        heard = "closed" if answer is None else answer
+        self.exchanges.append(Exchange(label, SASL_AUTHENTICATE, 0, frame(token), heard))
+        if answer is None:
+            self.hang_up()
+        return heard
 
     def ask_bytes(self, api_key: int, version: int, data: bytes, label: str = "") -> Any:
         """As `ask`, with any bytes at all."""

@@ -141,11 +141,9 @@ def offsets_committed(side: Side, version: int) -> None:
 
 @as_each(WriteTxnMarkersRequest, principals=EVERYBODY)
 def markers(side: Side, version: int) -> None:
-    wanted = [
-        transactions.marker(transactions.STRANGER, 0, False, {name: [0] for name in both(side)}),
-        transactions.marker(transactions.STRANGER + 1, 0, False, {missing(side)[0]: [0]}),
-    ]
-    side.ask(transactions.write_markers(*wanted, version=version))
+    for label, name in {"there": there(side)[0], "missing": missing(side)[0]}.items():
+        one = transactions.marker(transactions.STRANGER, 0, False, {name: [0]})
+        side.ask(transactions.write_markers(one, version=version), label, patience=2)
 
 
 @as_each(ProduceRequest)
@@ -165,7 +163,8 @@ def produced(side: Side, version: int) -> None:
 def described(side: Side, version: int) -> None:
     """Each has an open transaction over all topics."""
     wanted = own_names(side)
-    for name, producer in zip(wanted, producers(side, wanted), strict=True):
+    found = producers(side, wanted)
+    for name, producer in zip(wanted, found, strict=True):
         topics = {topic: [0] for topic in there(side)}
         answer = side.for_set_up.ask(transactions.add_partitions(name, producer, 0, topics))
         errors = {part.partition_error_code for topic in answer.results_by_topic_v3_and_below
@@ -173,8 +172,8 @@ def described(side: Side, version: int) -> None:
         if errors != {NO_ERROR}:
             raise RuntimeError(f"{side.server.name} refuses a transaction of the set-up: {answer}")
     side.ask(DescribeTransactionsRequest(version=version, transactional_ids=[*wanted, *missing(side), ""]))
-    for name, producer in zip(wanted, producers(side, wanted), strict=True):
-        side.for_set_up.ask(transactions.end(name, producer, 1, False, version=3))
+    for name, producer in zip(wanted, found, strict=True):
+        side.for_set_up.ask(transactions.end(name, producer, 0, False, version=3))
 
 
 @as_each(ListTransactionsRequest)
