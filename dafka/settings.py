@@ -93,6 +93,37 @@ class ServingSettings(ServerSettings, LogSettings):
     tls_client_auth: str = "none"
     """Whether clients have to show one: "none", "requested" or "required"."""
 
+    tls_gateway_ca: Path | None = None
+    """PEM file with those who sign the certificates of other gateways; None: whom the system trusts."""
+
+    sasl_mechanisms: tuple[str, ...] = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
+    """By which users of the cluster may show who they are; Kafka's `sasl.enabled.mechanisms`. OAUTHBEARER is
+    offered besides where `oauth_keys` says whose tokens count."""
+
+    oauth_keys: str = ""
+    """The public keys of who signs tokens (a JWKS): a file or a URL; Kafka's
+    `sasl.oauthbearer.jwks.endpoint.url`. "": tokens do not count."""
+
+    oauth_audience: tuple[str, ...] = ()
+    """Of these a token has to name one; without them it must name none. Kafka's
+    `sasl.oauthbearer.expected.audience`."""
+
+    oauth_issuer: str = ""
+    """Who has to have signed it; "": anybody whose key it is. Kafka's `sasl.oauthbearer.expected.issuer`."""
+
+    oauth_subject_claim: str = "sub"
+    """Which claim names the user; Kafka's `sasl.oauthbearer.sub.claim.name`."""
+
+    oauth_clock_skew_seconds: int = 30
+    """How far clocks may differ; Kafka's `sasl.oauthbearer.clock.skew.seconds`."""
+
+    audit: str = ""
+    """Where lines go of what was denied and of administration: a file, or "-", standard output; "": nowhere.
+    """
+
+    audit_required: bool = False
+    """Change nothing while those lines cannot be written."""
+
     http: ListenerSpec | None = None
     """Where to serve the status page and its JSON over HTTP; None: nowhere."""
 

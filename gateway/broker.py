@@ -16,6 +16,7 @@ from gateway.fetch.sessions import FetchSessions
 from gateway.groups.coordinator import Coordinator
 from gateway.log.context import LogContext
 from gateway.peers.log_ends import LogEnds
+from gateway.peers.opening import Opening, PeerSecurity
 from gateway.peers.peers import Peers
 from gateway.transactions.after_loss import AfterLoss
 from gateway.transactions.coordinator import TransactionCoordinator
@@ -34,6 +35,7 @@ class Broker(Cluster):
         settings: LogSettings,
         deliver: Callable[[], None],
         features: Features | None = None,
+        peer_security: PeerSecurity = PeerSecurity(),  # noqa: B008 - it is a tuple
     ) -> None:
         super().__init__(context, stores, settings, deliver, features)
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
@@ -41,7 +43,12 @@ class Broker(Cluster):
         self.automatic_creation = AutomaticCreation(self)
         self.following.on_deleted(self.groups.expiry.topic_deleted)
         self.peers = (
-            Peers(self.gateways, self.node_id, settings.gateway_listener)
+            Peers(
+                self.gateways,
+                self.node_id,
+                settings.gateway_listener,
+                Opening(self.node_id, peer_security, self.scram_users.secret).open,
+            )
             if isinstance(self.gateways, SharedGateways)
             else None
         )

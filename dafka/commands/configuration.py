@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 from dafka.commands.mesh_options import GATEWAY_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS
 from dafka.commands.options import OPTIONS, Option, flag_of, key_of, variable_of
 from dafka.settings import EPHEMERAL, GatewaySettings, Settings
+from gateway.security.principal import ANONYMOUS
 
 Made = TypeVar("Made")
 Serving = TypeVar("Serving", Settings, GatewaySettings)
@@ -89,6 +90,27 @@ def with_known_listener(settings: Serving) -> Serving:
             "listens where the others ask it"
         )
     return settings
+
+
+def with_known_gateways(settings: Serving, *, is_alone: bool) -> Serving:
+    """`is_alone`: there are no other gateways. Raises ConfigurationError: gateways ask each other over a
+    listener where nobody knows that they are gateways, and who is not known may not do what they have to.
+    """
+    asked = settings.gateway_listener or settings.listen[0].name
+    protocol = next(one.protocol for one in settings.listen if one.name == asked)
+    if (
+        is_alone
+        or settings.authorizer == "none"
+        or protocol.has_sasl
+        or protocol.has_tls
+        or str(ANONYMOUS) in settings.super_user
+    ):
+        return settings
+    raise ConfigurationError(
+        f"gateways that share a catalog ask each other by their listener {asked}, which is {protocol.value}, "
+        "and --authorizer denies them there what they need: have --gateway-listener name one with SASL, "
+        "where they know each other by their catalog"
+    )
 
 
 def with_one_catalog(settings: GatewaySettings) -> GatewaySettings:

@@ -66,6 +66,12 @@ class Option:
     off: bool = False
 
 
+MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
+"""As in `gateway.front.sessions`, which takes long to import."""
+
+MAX_CLOCK_SKEW_SECONDS: Final = 3600
+"""Seconds: a clock that is further off is wrong."""
+
 AUTHORIZERS: Final = ("none", "acl")
 """As in `gateway.common.settings`."""
 
@@ -102,6 +108,51 @@ OPTIONS: Final[dict[str, Option]] = {
         "shown has to be good) or 'required'.",
         parsing.parse_choice(CLIENT_AUTH),
         metavar="|".join(CLIENT_AUTH),
+    ),
+    "tls_gateway_ca": Option(
+        "File with the certificates of those who sign the certificates of gateways, where gateways ask each "
+        "other over TLS: PEM. Without it those count whom the system trusts.",
+        parsing.parse_file,
+        metavar="FILE",
+    ),
+    "sasl_mechanisms": Option(
+        "By which mechanisms users of the cluster come in over listeners with SASL: PLAIN sends passwords as "
+        "they are, so leave it out where SASL_PLAINTEXT:// can be overheard.",
+        parsing.parse_choices(MECHANISMS),
+        metavar="NAME,...",
+    ),
+    "oauth_keys": Option(
+        "Let clients come in by OAUTHBEARER, with tokens (JWT) that were signed by one of these keys: a file "
+        "with a JWKS, or its https:// URL.",
+        parsing.parse_key_set,
+        metavar="FILE|URL",
+    ),
+    "oauth_audience": Option(
+        "An audience that tokens may be for; may be given several times. Without it those count that are for "
+        "none.",
+        parsing.parse_names,
+        metavar="NAME",
+        repeatable=True,
+    ),
+    "oauth_issuer": Option(
+        "The issuer that tokens have to be from; without it any.", parsing.parse_name, metavar="NAME"
+    ),
+    "oauth_subject_claim": Option(
+        "The claim of tokens that names the user.", parsing.parse_name, metavar="NAME"
+    ),
+    "oauth_clock_skew_seconds": Option(
+        "How many seconds the clock of who signs tokens may differ from this one.",
+        parsing.parse_number(0, MAX_CLOCK_SKEW_SECONDS),
+        metavar="N",
+    ),
+    "audit": Option(
+        "File for JSON lines of requests that were denied, of clients that could not show who they are, and "
+        "of all administration; '-' is standard output. It is made anew when it was moved away.",
+        parsing.parse_audit,
+        metavar="FILE|-",
+    ),
+    "audit_required": Option(
+        "Change nothing in the cluster while --audit cannot be written.", parsing.parse_switch, switch=True
     ),
     "data": Option(
         "Directory of all data, made if absent. One process uses it at a time.",
@@ -173,6 +224,12 @@ OPTIONS: Final[dict[str, Option]] = {
         parsing.parse_principals,
         metavar="User:NAME",
         repeatable=True,
+    ),
+    "connections_max_reauth_ms": Option(
+        "Milliseconds after which clients of listeners with SASL have to say again who they are; their "
+        "connections are closed otherwise. 0 asks them once.",
+        parsing.parse_number(0, MAX_MILLISECONDS),
+        metavar="N",
     ),
     "allow_everyone_if_no_acl_found": Option(
         "Let everybody do everything with what no ACL is about.",

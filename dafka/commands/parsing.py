@@ -8,6 +8,7 @@ from typing import Final
 from dafka.settings import TOWER_PORT_IN, TOWER_PORT_OUT
 from gateway.catalog.etcd.address import EtcdAddress
 from gateway.common.topic_names import invalid_topic_name
+from gateway.front.key_set_address import check_address
 from gateway.front.listeners import (
     WILDCARD_HOSTS,
     InvalidListener,
@@ -49,6 +50,21 @@ def parse_file(text: str) -> Path:
     if not text or "\0" in text:
         raise ValueError("the path of a file is needed, for example ./dafka-port")
     return Path(text)
+
+
+def parse_audit(text: str) -> str:
+    """The path of a file; or "-"."""
+    return text if text == "-" else str(parse_file(text))
+
+
+def parse_key_set(text: str) -> str:
+    """Where a set of keys is: a file or a URL."""
+    return check_address(text)
+
+
+def parse_names(texts: Sequence[str]) -> tuple[str, ...]:
+    """Several names."""
+    return tuple(parse_name(text) for text in texts)
 
 
 def parse_catalog(text: str) -> str:
@@ -188,6 +204,16 @@ def parse_choice(choices: Sequence[str]) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def parse_choices(choices: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+    """Some of a few words, with commas between them."""
+    parse = parse_choice(choices)
+
+    def parse_all(text: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(parse(one.strip()) for one in text.split(",")))
+
+    return parse_all
 
 
 def parse_switch(text: str) -> bool:

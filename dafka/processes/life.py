@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import abc
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -32,6 +33,8 @@ from dafka.processes.signals import watch_signals
 from dafka.processes.survey import Survey
 from dafka.processes.survey_metrics import register_survey
 from dafka.settings import ServingSettings
+from gateway.audit.audit import AUDIT, Audit
+from gateway.audit.sinks import sink_of
 from gateway.broker import Broker
 from gateway.catalog.fenced import FencedCatalog
 from gateway.cluster.cluster import NODE_ID
@@ -45,10 +48,13 @@ from gateway.front.listener_sockets import ListenerSocket, open_listeners
 from gateway.front.listeners import Listener
 from gateway.front.registry import load_apis
 from gateway.front.server import Server
-from gateway.front.sessions import Sessions
+from gateway.front.sessions import PLAIN, Sessions
 from gateway.http.view import Surroundings, View
 from gateway.log.context import LogContext
+from gateway.peers.opening import PeerSecurity
+from gateway.security.principal import USER, Principal
 from gateway.security.sasl_session import SaslSession
+from gateway.security.scram import Hash
 from mesh.node import Node, Routes
 from mesh.producer import Producer
 from mesh.reader import Reader
@@ -60,6 +66,7 @@ from wireproto.kafka.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from gateway.catalog.interface import Catalog
     from gateway.cluster.slot_leadership import SlotLeadership
+    from gateway.front.key_set import KeySet
     from gateway.http.server import HttpServer
 
 LAST_WORD_SECONDS = 0.5
@@ -159,7 +166,13 @@ class Life(abc.ABC):
             copies=self.remembering,
             leadership=leadership,
         )
-        return Broker(context, stores, self.settings, self.context.deliver, self.features)
+        security = PeerSecurity(
+            {one.name: one.protocol for one in self.settings.listen},
+            self.settings.tls_gateway_ca,
+            self.settings.tls_certificate,
+            self.settings.tls_key,
+        )
+        return Broker(context, stores, self.settings, self.context.deliver, self.features, security)
 
     @abc.abstractmethod
     def _register_metrics(self, broker: Broker) -> None:
@@ -337,6 +350,43 @@ class Life(abc.ABC):
             )
         server.shut_down()
 
+    def _key_set(self) -> KeySet | None:
+        """With which tokens are signed, if they count."""
+        address = self.settings.oauth_keys
+        if not address:
+            return None
+        from gateway.front.key_set import KeySet, load_from  # only who takes tokens loads it
+
+        return KeySet(load_from(address), address)
+
+    async def _sessions(self, broker: Broker, key_set: KeySet | None) -> Sessions:
+        """How clients of listeners with SASL come in."""
+        settings = self.settings
+        validate = None
+        if key_set is not None:
+            from gateway.security.web_tokens import Expected, Validator  # as above
+
+            expected = Expected(
+                settings.oauth_audience,
+                settings.oauth_issuer,
+                settings.oauth_subject_claim,
+                settings.oauth_clock_skew_seconds,
+            )
+            validate = Validator(key_set.key_of, expected).validate
+        secret = await broker.scram_users.secret()
+        reauth_ms = settings.connections_max_reauth_ms
+        return Sessions(broker.scram_users, secret, reauth_ms, settings.sasl_mechanisms, validate)
+
+    def _audit(self, broker: Broker) -> Audit | None:
+        """What tells auditors, if anybody wants to know."""
+        if not self.settings.audit:
+            return None
+        audit = Audit(sink_of(self.settings.audit), required=self.settings.audit_required)
+        broker.acls.denied = audit.denied
+        broker.changes.forbidden = lambda: audit.trouble
+        self.metrics.register(AUDIT, audit)
+        return audit
+
     def _answer(self) -> None:
         """Have clients answered, unless this process lacks what it serves with."""
         if self._server is not None:
@@ -351,9 +401,11 @@ class Life(abc.ABC):
         sockets = await open_listeners(self.settings.listen)
         await self._tell_address(broker, sockets)
         certificates = _certificates(self.settings)
+        key_set = self._key_set()
         begin_session: Callable[[Listener], SaslSession | None] = _without_sasl
         if any(one.protocol.has_sasl for one in self.settings.listen):
-            begin_session = Sessions(broker.scram_users, await broker.scram_users.secret()).begin
+            begin_session = (await self._sessions(broker, key_set)).begin
+        audit = self._audit(broker)
         server = self._server = Server(
             registry=self._registry,
             broker=broker,
@@ -366,11 +418,17 @@ class Life(abc.ABC):
                 certificates.context if certificates is not None and listener.protocol.has_tls else None
             ),
             grant=broker.acls.grant,
+            audit=audit,
         )
+        broker.scram_users.on_revoked(partial(_revoke, server))
         self._answer()
         async with trio.open_nursery() as nursery:
             if certificates is not None:
                 nursery.start_soon(certificates.run)
+            if audit is not None:
+                nursery.start_soon(audit.run)
+            if key_set is not None:
+                await nursery.start(key_set.run)
             nursery.start_soon(self._answer_once_compared)
             nursery.start_soon(self._shut_down, server, broker)
             nursery.start_soon(_wake_parked, server, broker)
@@ -398,6 +456,11 @@ def _certificates(settings: ServingSettings) -> Certificates | None:
 def _without_sasl(_listener: Listener) -> SaslSession | None:
     """Nobody is asked who he is."""
     return None
+
+
+def _revoke(server: Server, user: str, kinds: Collection[Hash]) -> None:
+    """A user was deleted, or has another password. PLAIN takes whichever there is."""
+    server.revoke(Principal(USER, user), {PLAIN, *(kind.value for kind in kinds)})
 
 
 async def _wake_parked(server: Server, broker: Broker) -> None:

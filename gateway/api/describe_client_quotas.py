@@ -2,16 +2,18 @@
 
 The filter is judged as Kafka judges it (`ClientQuotasImage.describe`): an empty or repeated entity type, a
 match that does not fit its type, or an ip beside a user or client id is INVALID_REQUEST; an entity type that
-Kafka does not know is UNSUPPORTED_VERSION. v1 is flexible.
+Kafka does not know is UNSUPPORTED_VERSION. It takes DESCRIBE_CONFIGS on the cluster. v1 is flexible.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.answers.denied import cluster_denied
 from gateway.answers.encoding import answer
 from gateway.common.handlers import Request, Response, api
 from gateway.configs.values import quoted
+from gateway.security.acls import Operation
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -43,6 +45,8 @@ async def describe_client_quotas(request: Request, _broker: Broker) -> Response:
     error, message = ErrorCode.NONE, ""
     entries: list[Any] | None = []
     try:
+        if denied := cluster_denied(request.access, Operation.DESCRIBE_CONFIGS):
+            raise denied
         _check(request.body.components)
     except KafkaError as refused:
         error, message, entries = refused.code, refused.message, None

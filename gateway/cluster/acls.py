@@ -15,13 +15,14 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from gateway.catalog import keys
-from gateway.security.access import Access, ByAcls, Unrestricted
+from gateway.security.access import Access, ByAcls, Question, Unrestricted
 from gateway.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from gateway.security.authorizer import Authorizer
+from gateway.security.gateways import GATEWAY
 from gateway.security.principal import Principal
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ BY_ACLS: Final = "acl"
 
 class BadAcl(ValueError):
     """An entry that is no ACL. The message says why."""
+
+
+def _nobody_is_told(_access: ByAcls, _question: Question) -> None:
+    """There is no audit."""
 
 
 def pack(acl: Acl) -> bytes:
@@ -72,6 +77,8 @@ class Acls:
         self._by_key: dict[str, Acl | None] = {}
         """None: it cannot be read."""
         self._authorizer: Authorizer | None = None
+        self.denied: Callable[[ByAcls, Question], object] = _nobody_is_told
+        """Called for each denied request of who is granted access after this is set."""
         for entry in catalog.range(keys.ACLS):
             self.take(entry.key)
 
@@ -95,7 +102,9 @@ class Acls:
 
     def grant(self, principal: Principal, address: str) -> Access:
         """What somebody may do who comes from an address (as the socket has it)."""
-        return ByAcls(principal, address, self.authorizer) if self.is_on else Unrestricted(principal)
+        if not self.is_on or principal.type == GATEWAY:
+            return Unrestricted(principal)
+        return ByAcls(principal, address, self.authorizer, self.denied)
 
     def known_keys(self) -> Iterable[str]:
         """Of all that there are in memory."""

@@ -123,7 +123,7 @@ class Cluster:
         self.completions = Completions()
         self.parked: set[Parked] = set()
         """Fetches that wait for records."""
-        self._changes = Changes(context.catalog)
+        self.changes = Changes(context.catalog)
         self._too_few = LogLimit(logger, lines=1)
         self._closer_loaded = trio.Event()
 
@@ -159,7 +159,7 @@ class Cluster:
                 self.context.cold.ahead.run,
                 self.context.wake_ups.run,
                 self.recovery.run,
-                self._changes.run,
+                self.changes.run,
                 self.following.run,
                 *([] if self.leading is None else [self.leading.run]),
                 self.retention.run,
@@ -198,7 +198,7 @@ class Cluster:
             await self._create(topic, feature)
             return self.topics.get(name) or topic
 
-        return await self._changes.make(create)
+        return await self.changes.make(create)
 
     async def _create(self, topic: Topic, feature: str = "") -> None:
         exists = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
@@ -222,7 +222,7 @@ class Cluster:
         POLICY_VIOLATION: the catalog is too large for a store.
         """
         self._check_size()
-        await self._changes.make(partial(self._add_partitions, topic, count))
+        await self.changes.make(partial(self._add_partitions, topic, count))
 
     async def _add_partitions(self, topic: Topic, count: int) -> None:
         self._check_there(topic)
@@ -238,7 +238,7 @@ class Cluster:
 
         Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, or what `change` raises.
         """
-        await self._changes.make(partial(self._alter_topic, topic, change))
+        await self.changes.make(partial(self._alter_topic, topic, change))
 
     async def _alter_topic(self, topic: Topic, change: ChangeConfigs) -> None:
         self._check_there(topic)
@@ -253,7 +253,7 @@ class Cluster:
 
         Raises KafkaError: what `change` raises, and as `Changes.make`.
         """
-        await self._changes.make(partial(self._alter_broker, node, change))
+        await self.changes.make(partial(self._alter_broker, node, change))
 
     async def _alter_broker(self, node: int | None, change: ChangeConfigs) -> None:
         try:
@@ -287,7 +287,7 @@ class Cluster:
 
         Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION when somebody else was faster.
         """
-        await self._changes.make(partial(self._delete_topic, topic))
+        await self.changes.make(partial(self._delete_topic, topic))
 
     async def _delete_topic(self, topic: Topic) -> None:
         self._check_there(topic)
@@ -300,7 +300,7 @@ class Cluster:
         """Have other levels of features in effect. Raises KafkaError: what `decide` raises, and as
         `Changes.make`.
         """
-        await self._changes.make(partial(self._change_features, decide))
+        await self.changes.make(partial(self._change_features, decide))
 
     async def _change_features(self, decide: Decide) -> None:
         try:
@@ -313,7 +313,7 @@ class Cluster:
         `Changes.make`.
         """
         if self.gateway_orders is not None:
-            await self._changes.make(partial(self.gateway_orders.remove, number))
+            await self.changes.make(partial(self.gateway_orders.remove, number))
         elif number == self.node_id:
             raise GatewayRefused(ErrorCode.INVALID_REQUEST, IS_ALIVE.format(number))
         else:
@@ -328,7 +328,7 @@ class Cluster:
         """Have certain of several gateways lead certain partitions; what is against each, as
         `gateway.cluster.preferred_leaders.PreferredLeaders.put`. Raises KafkaError: as `Changes.make`.
         """
-        return await self._changes.make(partial(self._prefer_leaders, wishes))
+        return await self.changes.make(partial(self._prefer_leaders, wishes))
 
     async def _prefer_leaders(self, wishes: Sequence[Wish]) -> list[KafkaError | None]:
         assert self.preferred is not None, "there is one gateway, which leads everything"

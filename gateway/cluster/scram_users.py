@@ -6,15 +6,17 @@ can be guessed, as fast as machines are. So it is in no log, no answer and no me
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.catalog import keys
 from gateway.catalog.interface import CompareFailed, unchanged
+from gateway.security.gateways import RESERVED
 from gateway.security.principal import USER, Principal
 from gateway.security.scram import (
     MAX_ITERATIONS,
@@ -38,6 +40,7 @@ class Refusal(Enum):
 
     NO_NAME = "Username must not be empty"
     BAD_NAME = "The name has characters that SCRAM cannot carry: ASCII without NUL is what there is"
+    RESERVED_NAME = f"Names that begin with {RESERVED} are those of gateways"
     NO_MECHANISM = "Unknown SCRAM mechanism"
     TOO_FEW = "Too few iterations"
     TOO_MANY = "Too many iterations"
@@ -109,7 +112,14 @@ class ScramUsers:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._users: dict[str, dict[Hash, ScramCredential]] = {}
+        self._on_revoked: list[Callable[[str, frozenset[Hash]], None]] = []
         self.load()
+
+    def on_revoked(self, tell: Callable[[str, frozenset[Hash]], None]) -> None:
+        """Have this called with a user, and the mechanisms by which he came in with what is not right any
+        more.
+        """
+        self._on_revoked.append(tell)
 
     def load(self) -> None:
         """Take all of them anew."""
@@ -124,12 +134,14 @@ class ScramUsers:
     def take(self, key: str) -> None:
         """This one may be different. One that cannot be read is nobody: he cannot come in."""
         user, entry = keys.user_of_scram(key), self._catalog.get(key)
-        self._users.pop(user, None)
+        before = self._users.pop(user, {})
+        now: dict[Hash, ScramCredential] = {}
         if entry is not None:
-            try:
-                self._users[user] = unpack(entry.value)
-            except BadUser:
-                return
+            with contextlib.suppress(BadUser):
+                now = self._users[user] = unpack(entry.value)
+        revoked = frozenset(kind for kind, credential in before.items() if credential != now.get(kind))
+        for tell in self._on_revoked if revoked else ():
+            tell(user, revoked)
 
     def of(self, user: str) -> Mapping[Hash, ScramCredential] | None:
         """What is kept of a user; None: there is no such user."""
@@ -177,6 +189,8 @@ class ScramUsers:
             return Refusal.NO_MECHANISM
         if isinstance(change, Deletion):
             return None
+        if change.user.startswith(RESERVED):
+            return Refusal.RESERVED_NAME
         if not change.user.isascii() or "\0" in change.user or len(change.user) > MAX_NAME_BYTES:
             return Refusal.BAD_NAME
         if change.iterations < MIN_ITERATIONS:

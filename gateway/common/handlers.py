@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import trio
 
@@ -38,6 +38,7 @@ from gateway.common.clients import NOBODY
 from gateway.common.work import Work
 from gateway.security.access import UNRESTRICTED, Access
 from gateway.security.sasl_session import SaslSession
+from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.headers import RequestHeader
 from wireproto.kafka.requests import decode_request
 
@@ -47,6 +48,18 @@ partitions. Larger ones would keep others waiting for milliseconds."""
 
 LARGE_ANSWER_BYTES = 64 * 1024
 """An answer of more takes from the memory of large answers, as Fetch's do (`Request.reserve_if_large`)."""
+
+ADMINISTRATION: Final = frozenset(
+    (
+        ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS, ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS, ApiKey.ALTER_CONFIGS, ApiKey.ALTER_REPLICA_LOG_DIRS,
+        ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_GROUPS, ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.ALTER_PARTITION_REASSIGNMENTS, ApiKey.OFFSET_DELETE,
+        ApiKey.ALTER_CLIENT_QUOTAS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+    )
+)  # fmt: skip
+"""APIs that change what others rely on."""
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -273,6 +286,11 @@ class Api:
     large_decoder: Decoder | None = None
     begin_small: BeginSmall | None = None
     at_once: AtOnce | None = None
+
+    @property
+    def changes_cluster(self) -> bool:
+        """Whether it is administration: who has asked for what is told to auditors."""
+        return self.key in ADMINISTRATION
 
 
 class Registry:

@@ -40,6 +40,10 @@ class LogSettings:
     """Everybody may do everything with resources that no ACL is about; Kafka's
     `allow.everyone.if.no.acl.found`."""
 
+    connections_max_reauth_ms: int = 0
+    """Milliseconds after which a client of a listener with SASL has to say again who it is; 0: never. Kafka's
+    `connections.max.reauth.ms`."""
+
     admin_client_writes: bool = False
     """Let a client that calls itself `__admin_client` append to internal topics."""
 

@@ -12,6 +12,7 @@ from gateway.common.handlers import Request
 from gateway.common.work import BREATH
 from gateway.fetch.fetched_partition import FetchedPartition
 from gateway.fetch.reading import Reading
+from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
 from wireproto.kafka.fetch import FetchRequest, TopicResults
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 MAX_WAIT_MS = 300_000
 """Longest that a Fetch is parked, whatever it asks for; Java's default is 500 ms."""
+
+CONSUMER_REPLICA_ID = -1
+"""Whoever gives a higher one is a follower, as Kafka sees it."""
 
 LITTLE_BYTES = 64 * 1024
 """Records of an answer that waits for no turn: of the smallest batches that is a quarter of a millisecond."""
@@ -66,6 +70,15 @@ class Job(abc.ABC, Generic[_Changed]):
         await reading.take()
         await reading.read_cold(wanted)
         return await self._results(wanted)
+
+    def _may_read(self, topic: str) -> bool:
+        """Whether the client may read this topic's records. A follower, as Kafka sees it, needs more."""
+        access = self._request.access
+        if access.is_unrestricted:
+            return True
+        if self._body.replica_id > CONSUMER_REPLICA_ID:
+            return access.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        return access.may(Operation.READ, ResourceType.TOPIC, topic)
 
     @property
     def client(self) -> str:

@@ -88,6 +88,9 @@ _ENDED_BY_US = frozenset(
 )
 """Reasons for which a connection ends while its client may be sending and has answers to read."""
 
+_NOT_KNOWN = frozenset({"authentication", "handshake"})
+"""Reasons for which it is not known who the client is."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -350,6 +353,7 @@ class Connection:
         deadlines.served += 1
         arrived = trio.current_time()
         route, header = context.dispatcher.route(frame, context.limits.max_other_request_bytes)
+        self.access.api = route.name
         small, begins, decoded = size < MIN_COUNTED_REQUEST_BYTES, route.begin is not None, 0
         if route.at_once is not None and size <= MAX_AT_ONCE_BYTES:
             if self._answered_at_once(route, header, frame, started):
@@ -458,6 +462,11 @@ class Connection:
             self._handling = None
             if request.reserved:
                 memory.answers.take_over(request.reserved)
+        if route.changes_cluster and self._context.audit is not None:
+            self._context.audit.administration(
+                self.access.principal, self.client_address, route.name, route.key, request.header.api_version,
+                request.body, size, response,
+            )  # fmt: skip
         answers.ready(response, route, size, started, held=size if request.holds_frame else 0, began=began)
         if memory.decoded.held:
             memory.decoded.give_back_all()
@@ -502,6 +511,8 @@ class Connection:
     def _end(self, reason: str, text: str) -> None:
         self.reason = reason
         self._context.log.warning("closing the connection of %s: %s", self.client_address, text)
+        if reason in _NOT_KNOWN and self._context.audit is not None:
+            self._context.audit.refused(self.client_address, text)
 
     # ------------------------------------------------------------------------------------------ writer
 

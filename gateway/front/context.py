@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from gateway.audit.audit import Audit
 from gateway.common.budget import Budget, Gate
 from gateway.common.log_limit import LogLimit
 from gateway.common.metrics import Metrics
@@ -55,6 +56,7 @@ class ConnectionContext:
 
     `begin_session` makes what a connection of a listener with SASL has to go through; None for others.
     `tls_of` gives the certificates of a listener with TLS, as they are at that moment; None for others.
+    `audit` is told of administration and of who could not show who it is, where there is one.
     `grant` gives what somebody may do who comes from an address (as the socket has it).
     """
 
@@ -72,6 +74,7 @@ class ConnectionContext:
     log: LogLimit
     begin_session: Callable[[Listener], SaslSession | None] = _without_sasl
     tls_of: Callable[[Listener], ssl.SSLContext | None] = _without_tls
+    audit: Audit | None = None
     grant: Callable[[Principal, str], Access] = _everything
     handshakes: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(HANDSHAKES_AT_ONCE))
     shutting_down: trio.Event = field(default_factory=trio.Event)

@@ -18,12 +18,13 @@ import socket
 import ssl
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import trio
 
+from gateway.audit.audit import Audit
 from gateway.common.budget import Budget, Gate
 from gateway.common.failures import ProcessEnds, ends_process
 from gateway.common.handlers import Registry
@@ -90,7 +91,7 @@ class Server:
     `produce_gate` is for the log: closed, it makes producers' connections wait. `broker` is handed to the
     handlers. `hurry` is called when the memory of requests is waited for whose answers are put off: with the
     client that waits for itself, or with None if others wait, too. `begin_session`,
-    `tls_of` and `grant`: see `ConnectionContext`.
+    `tls_of`, `grant` and `audit`: see `ConnectionContext`.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class Server:
         begin_session: Callable[[Listener], SaslSession | None] = lambda _listener: None,
         tls_of: Callable[[Listener], ssl.SSLContext | None] = lambda _listener: None,
         grant: Callable[[Principal, str], Access] = lambda principal, _address: Unrestricted(principal),
+        audit: Audit | None = None,
     ) -> None:
         self.limits = limits or Limits()
         self.metrics = metrics
@@ -124,6 +126,7 @@ class Server:
             begin_session=begin_session,
             tls_of=tls_of,
             grant=grant,
+            audit=audit,
         )
         self._hurry = hurry
         self.addresses: tuple[str, ...] = ()
@@ -211,6 +214,15 @@ class Server:
                 nursery.start_soon(self.context.readiness.run)
                 task_status.started()
         close_all(sockets)
+
+    def revoke(self, principal: Principal, mechanisms: Collection[str]) -> None:
+        """End the connections of somebody who came in by one of these mechanisms: what he has shown is not
+        right any more. (He may come again.)
+        """
+        for connection in list(self.connections):
+            sasl = connection.sasl
+            if sasl is not None and sasl.principal == principal and sasl.mechanism in mechanisms:
+                connection.close("revoked")
 
     def _stop_connections(self) -> None:
         self.context.shutting_down.set()

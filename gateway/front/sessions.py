@@ -5,11 +5,14 @@ there are.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from gateway.security import gateways
 from gateway.security.mechanism import Exchange
+from gateway.security.oauthbearer import MECHANISM as OAUTHBEARER
+from gateway.security.oauthbearer import Bearer, OauthBearerExchange
 from gateway.security.plain import PlainExchange
 from gateway.security.sasl_session import SaslSession
 from gateway.security.scram import NONCE_BYTES, Hash, Known, ScramExchange, is_password, nobody
@@ -19,17 +22,36 @@ if TYPE_CHECKING:
     from gateway.front.listeners import Listener
 
 
-class Sessions:
-    """`secret` is the cluster's (`ScramUsers.secret`); `max_session_ms` is `connections.max.reauth.ms`."""
+PLAIN: Final = "PLAIN"
+"""The mechanism's name (RFC 4616)."""
 
-    def __init__(self, users: ScramUsers, secret: bytes, max_session_ms: int = 0) -> None:
+
+MECHANISMS: Final = (*(kind.value for kind in Hash), PLAIN)
+"""Those that are over the cluster's users."""
+
+
+class Sessions:
+    """`secret` is the cluster's (`ScramUsers.secret`); `max_session_ms` is `connections.max.reauth.ms`.
+    `mechanisms` are the names of those that are offered. `validate` says whom a token of OAUTHBEARER is
+    about; without it that is not offered.
+    """
+
+    def __init__(
+        self,
+        users: ScramUsers,
+        secret: bytes,
+        max_session_ms: int = 0,
+        mechanisms: Collection[str] = MECHANISMS,
+        validate: Callable[[str], Bearer] | None = None,
+    ) -> None:
         self._users = users
         self._secret = secret
         self._max_session_ms = max_session_ms
-        self._mechanisms: dict[str, Callable[[], Exchange]] = {
-            kind.value: partial(self._scram, kind) for kind in Hash
-        }
-        self._mechanisms["PLAIN"] = lambda: PlainExchange(self._is_right)
+        known: dict[str, Callable[[], Exchange]] = {kind.value: partial(self._scram, kind) for kind in Hash}
+        known[PLAIN] = lambda: PlainExchange(self._is_right)
+        self._mechanisms = {name: begin for name, begin in known.items() if name in mechanisms}
+        if validate is not None:
+            self._mechanisms[OAUTHBEARER] = partial(OauthBearerExchange, validate)
 
     def begin(self, listener: Listener) -> SaslSession | None:
         """That of a new connection; None where nobody is asked who he is."""
@@ -39,7 +61,12 @@ class Sessions:
 
     def _scram(self, kind: Hash) -> ScramExchange:
         def lookup(name: str, is_token: bool) -> Known | None:
-            return None if is_token else self._users.known(kind, name)
+            if is_token:
+                return None
+            gateway = gateways.gateway_of(name)
+            if gateway is None:
+                return self._users.known(kind, name)
+            return Known(gateways.credential(kind, gateway, self._secret), gateways.principal_of(gateway))
 
         return ScramExchange(kind, lookup, self._secret, secrets.token_bytes(NONCE_BYTES))
 
@@ -50,4 +77,4 @@ class Sessions:
             is_password(Hash.SHA_256, nobody(Hash.SHA_256, user, self._secret), password)
             return False
         found = [is_password(kind, one, password) for kind, one in kept.items()]
-        return True in found
+        return True in found and self._users.of(user) == kept

@@ -43,9 +43,16 @@ from gateway.produce.opening import (
 )
 from gateway.produce.times import few_enough, name_in_slices, name_now
 from gateway.produce.verification import Verification
+from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.produce import ProducePartition, ProduceRequest, ProduceTopic
-from wireproto.records.batch import BatchHeader, InvalidBatch, fix_max_timestamp, validate_produced
+from wireproto.records.batch import (
+    BatchHeader,
+    InvalidBatch,
+    fix_max_timestamp,
+    is_transactional,
+    validate_produced,
+)
 from wireproto.records.produced import check_timestamps
 
 if TYPE_CHECKING:
@@ -63,8 +70,8 @@ PARTITIONS_A_TURN_COUNT = TURN // PRODUCED_BATCH
 are opened, or large, are fewer."""
 
 ADMIN_CLIENT_ID = "__admin_client"
-"""Who calls himself so may append to internal topics (`KafkaApis.handleProduceRequest`), for repairs: here
-only with `--admin-client-writes`, since anybody can."""
+"""Who calls himself so may append to internal topics (`KafkaApis.handleProduceRequest`), for repairs. Anybody
+can: so he needs CLUSTER_ACTION besides, or where everybody may do everything, `--admin-client-writes`."""
 
 NO_LOG_START = frozenset(
     {
@@ -76,6 +83,8 @@ NO_LOG_START = frozenset(
         ErrorCode.INVALID_REQUIRED_ACKS,
         ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
         ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
 """Errors that Kafka answers without the partition's log start offset (`ReplicaManager.appendToLocalLog`)."""
@@ -160,6 +169,9 @@ class Appending:
     async def append_all(self) -> None:
         """Check and append every partition of the request. A checkpoint only if it waits. Raises NoRoom."""
         body: ProduceRequest = self._request.body
+        if not self._request.access.is_unrestricted and await self._is_denied():
+            self._refuse_all(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            return
         if body.transactional_id is None:
             await self._append_all()
             return
@@ -217,6 +229,32 @@ class Appending:
                 if self._unnamed is not None:
                     await self._pause(partial(self._name_records, self._unnamed))
                 results.append((data.index, outcome))
+
+    # ----------------------------------------------------------------------------------------------- access
+
+    async def _is_denied(self) -> bool:
+        """Whether it has transactional batches, which this client may not append."""
+        body: ProduceRequest = self._request.body
+        if body.elements > BREATH:
+            await self._charge_look(body.elements * LOOKED)
+        if not any(is_transactional(data.records) for topic in body.topics for data in topic.partitions):
+            return False
+        name = body.transactional_id
+        return name is None or not self._request.access.may(
+            Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name
+        )
+
+    def _refuse_all(self, code: ErrorCode) -> None:
+        body: ProduceRequest = self._request.body
+        self.failed = True
+        self.topics = [
+            (topic, [(data.index, RefusedBatch(code)) for data in topic.partitions])
+            for topic in body.topics
+            if topic.partitions
+        ]
+
+    def _may_write(self, topic: str) -> bool:
+        return self._request.access.sees(Operation.WRITE, ResourceType.TOPIC, topic)
 
     # ------------------------------------------------------------------------------------------------ waits
 
@@ -319,7 +357,12 @@ class Appending:
 
     @property
     def _may_write_internal(self) -> bool:
-        return self._request.header.client_id == ADMIN_CLIENT_ID and self._broker.settings.admin_client_writes
+        if self._request.header.client_id != ADMIN_CLIENT_ID:
+            return False
+        access = self._request.access
+        if access.is_unrestricted:
+            return self._broker.settings.admin_client_writes
+        return access.sees(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
 
     @property
     def _zstd_allowed(self) -> bool:
@@ -417,7 +460,7 @@ class Appending:
                 return None
             if opened.headers:
                 self._request.work.owes(opened.headers * HEADER)
-            self._named(len(opened.record_errors))
+            self._have_named(len(opened.record_errors))
         if opened.header is None:
             raise RefusedBatch(opened.error, opened.message, partition.log_start_offset, opened.record_errors)
         return opened.records, opened.header
@@ -442,12 +485,12 @@ class Appending:
             partition.log_start_offset,
             name_now(records, bounds, self._names_left) if at_once else (),
         )
-        self._named(len(refused.record_errors))
+        self._have_named(len(refused.record_errors))
         if not at_once:
             self._unnamed = _Unnamed(refused, records, bounds)
         raise refused
 
-    def _named(self, records: int) -> None:
+    def _have_named(self, records: int) -> None:
         """So many were named at once: what comes next pays for it."""
         if records:
             self._names_left -= records
@@ -465,17 +508,31 @@ class Appending:
     # -------------------------------------------------------------------------------------------- where to
 
     def _topic(self, wanted: ProduceTopic) -> Topic | None:
+        """The topic, if it is there and the client may write to it."""
+        topic = self._named(wanted)
+        return topic if topic is not None and self._may_write(topic.name) else None
+
+    def _named(self, wanted: ProduceTopic) -> Topic | None:
         topics = self._broker.topics
         if wanted.name is not None:
             return topics.get(wanted.name)
         assert wanted.topic_id is not None
         return topics.by_id(wanted.topic_id)
 
+    def _why_not(self, wanted: ProduceTopic) -> ErrorCode:
+        """Why `_topic` gives none. Whoever may not write to a topic is not told whether it exists."""
+        topic = self._named(wanted)
+        name = wanted.name if topic is None else topic.name
+        if name is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        if not self._request.access.may(Operation.WRITE, ResourceType.TOPIC, name):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
     def _partition(self, wanted: ProduceTopic, index: int) -> Partition:
         topic = self._topic(wanted)
         if topic is None:
-            by_id = wanted.name is None
-            raise RefusedBatch(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise RefusedBatch(self._why_not(wanted))
         partitions = topic.partitions
         if not 0 <= index < len(partitions):
             raise RefusedBatch(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -28,8 +28,15 @@ class Access(Protocol):
     """What somebody may do from somewhere."""
 
     principal: Principal
+    api: str
+    """The name of the API that is asked, for who is told of denied requests."""
+
     is_unrestricted: bool
     """Everything is allowed, to everybody: there is no authorizer."""
+
+    @property
+    def basis(self) -> object:
+        """The same object for as long as all answers are the same."""
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Whether it may be done with a resource. A "no" is a denied request."""
@@ -48,9 +55,11 @@ class Unrestricted:
     """Where there is no authorizer."""
 
     is_unrestricted = True
+    basis: object = None
 
     def __init__(self, principal: Principal = ANONYMOUS) -> None:
         self.principal = principal
+        self.api = ""
 
     def may(self, _operation: Operation, _resource_type: ResourceType, _name: str) -> bool:
         return True
@@ -88,10 +97,17 @@ class ByAcls:
     ) -> None:
         self.principal = principal
         self.host = java_address(address)
+        self.api = ""
         self._authorizer = authorizer
         self._denied = denied
         self._asked: Authorizer | None = None
         self._remembered: dict[Question, bool] = {}
+        self._basis = object()
+
+    @property
+    def basis(self) -> object:
+        self._in_force()
+        return self._basis
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         if self.sees(operation, resource_type, name):
@@ -100,9 +116,7 @@ class ByAcls:
         return False
 
     def sees(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        authorizer = self._authorizer()
-        if authorizer is not self._asked:
-            self._asked, self._remembered = authorizer, {}
+        authorizer = self._in_force()
         question = operation, resource_type, name
         answer = self._remembered.get(question)
         if answer is None:
@@ -117,6 +131,12 @@ class ByAcls:
 
     def operations(self, resource_type: ResourceType, name: str) -> frozenset[Operation]:
         return frozenset(one for one in SUPPORTED[resource_type] if self.sees(one, resource_type, name))
+
+    def _in_force(self) -> Authorizer:
+        authorizer = self._authorizer()
+        if authorizer is not self._asked:
+            self._asked, self._remembered, self._basis = authorizer, {}, object()
+        return authorizer
 
     def _decide(self, authorizer: Authorizer, question: Question) -> Decision:
         return authorizer.decide(self.principal, self.host, *question)

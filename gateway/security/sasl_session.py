@@ -96,6 +96,11 @@ class SaslSession:
         """When the session is over; None: never."""
 
     @property
+    def mechanism(self) -> str:
+        """By which the client says who it is; "" before it has said."""
+        return self._mechanism
+
+    @property
     def takes_long(self) -> bool:
         """Whether the next token takes milliseconds of processor time: it belongs into a worker thread."""
         return self._exchange is not None and self._exchange.takes_long

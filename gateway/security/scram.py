@@ -143,6 +143,8 @@ class ScramExchange:
         self._lookup = lookup
         self._secret = secret
         self._own_nonce = b64encode(nonce).decode()
+        self._who = "", False
+        """What is looked up: the name, and whether it is a token's."""
         self._known: Known | None = None
         self._credential: ScramCredential | None = None
         """Of who has begun; one of nobody if he is not known."""
@@ -168,7 +170,8 @@ class ScramExchange:
         name = _plain_name(found["name"])
         if found["authorization"] and _plain_name(found["authorization"]) != name:
             raise Refused("it asks to be another user")
-        self._known = self._lookup(name, _extensions(found["extensions"]).get(TOKEN_EXTENSION) == "true")
+        self._who = name, _extensions(found["extensions"]).get(TOKEN_EXTENSION) == "true"
+        self._known = self._lookup(*self._who)
         self._credential = self._known.credential if self._known else nobody(self._kind, name, self._secret)
         self._header, self._nonce = found["header"], found["nonce"] + self._own_nonce
         salt = b64encode(self._credential.salt).decode()
@@ -195,6 +198,8 @@ class ScramExchange:
         is_right = hmac.compare_digest(hashlib.new(algorithm, client_key).digest(), credential.stored_key)
         if not is_right or known is None:
             raise Refused("wrong user or password")
+        if self._lookup(*self._who) != known:
+            raise Refused("its password was changed, or it was deleted, in the middle of the login")
         verifier = b64encode(hmac.digest(credential.server_key, signed, algorithm))
         return Step(b"v=" + verifier, Authenticated(known.principal, known.expires_ms))
 

@@ -13,6 +13,7 @@ from dafka.commands.configuration import (
     load,
     load_settings,
     of_one_kind,
+    with_known_gateways,
     with_known_listener,
 )
 from dafka.commands.mesh_options import GATEWAY_OPTIONS, NATIVE_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS
@@ -36,6 +37,7 @@ from dafka.settings import (
 )
 from gateway.front.limits import MAX_CONNECTIONS
 from gateway.front.listeners import ListenerSpec
+from gateway.security.protocol import SecurityProtocol
 from mesh.protocol.endpoints import MeshListen, TowerAddress
 
 # name: a text, and the value it stands for
@@ -81,6 +83,9 @@ WRITTEN: dict[str, tuple[str, Any]] = {
     "log_format": ("json", "json"),
 }
 SWITCHES = [name for name, option in OPTIONS.items() if option.switch]
+
+PLAIN = ListenerSpec("PLAINTEXT", "127.0.0.1", 0)
+SASL = ListenerSpec("SASL_SSL", "127.0.0.1", 0, protocol=SecurityProtocol.SASL_SSL)
 
 
 def flag_value(name: str, text: str) -> Any:
@@ -153,6 +158,29 @@ def test_gateways_ask_each_other_by_a_listener_that_is_there() -> None:
         assert with_known_listener(settings) is settings
     with pytest.raises(ConfigurationError, match="--gateway-listener OTHER is none of --listen, which has"):
         with_known_listener(GatewaySettings(listen=(outside, inside), gateway_listener="OTHER"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "fits"),
+    [
+        ({"authorizer": "none"}, True),
+        ({}, False),
+        ({"super_user": ("User:ANONYMOUS",)}, True),
+        ({"listen": (PLAIN, SASL)}, False),
+        ({"listen": (SASL, PLAIN)}, True),
+        ({"listen": (PLAIN, SASL), "gateway_listener": "SASL_SSL"}, True),
+    ],
+)
+def test_gateways_that_ask_each_other_are_known_where_that_matters(
+    settings: dict[str, Any], fits: bool
+) -> None:
+    made = GatewaySettings(**{"authorizer": "acl"} | settings)
+    assert with_known_gateways(made, is_alone=True) is made
+    if fits:
+        assert with_known_gateways(made, is_alone=False) is made
+    else:
+        with pytest.raises(ConfigurationError, match="by their listener PLAINTEXT, which is PLAINTEXT"):
+            with_known_gateways(made, is_alone=False)
 
 
 def test_without_anything_the_defaults_hold() -> None:

@@ -15,6 +15,7 @@ import trio.testing
 from gateway.administration.automatic_creation import AutomaticCreation
 from gateway.cluster.features import Decide, Features
 from gateway.cluster.gateways import OneGateway
+from gateway.cluster.scram_users import ScramUsers
 from gateway.common.budget import Budget
 from gateway.common.handlers import Request
 from gateway.common.topic_names import collision_key, is_internal
@@ -163,6 +164,7 @@ class FakeBroker:
         self.cluster_id = CLUSTER_ID
         self.features = Features(MemoryCatalog(), NODE_ID)
         self.topics = FakeTopics()
+        self.scram_users = ScramUsers(MemoryCatalog())
         self.stores: Any = SimpleNamespace(
             admitted=("store",) * stores, presence=None, default_replication_factor=min(3, stores)
         )

@@ -116,3 +116,20 @@ def test_the_clusters_secret_is_made_once() -> None:
         assert await ScramUsers(catalog).secret() == secret
 
     with_users(body)
+
+
+def test_whose_password_is_not_right_any_more_is_told() -> None:
+    async def body(users: ScramUsers, _catalog: MemoryCatalog) -> None:
+        told: list[tuple[str, frozenset[Hash]]] = []
+        users.on_revoked(lambda user, kinds: told.append((user, kinds)))
+        for one in (*(upsertion("alice", kind) for kind in Hash), upsertion("bob")):
+            await users.alter([one])
+        users.take(keys.scram_key("alice"))
+        assert told == []  # nothing of anybody has changed
+        await users.alter([upsertion("alice", Hash.SHA_512, salt=b"another")])
+        assert told.pop() == ("alice", frozenset((Hash.SHA_512,)))
+        await users.alter([Deletion("bob", 1)])
+        assert told.pop() == ("bob", frozenset((Hash.SHA_256,)))
+        assert told == []
+
+    with_users(body)

@@ -15,11 +15,17 @@ from trio.testing import MockClock
 import gateway.api.sasl_authenticate
 import gateway.api.sasl_handshake  # noqa: F401  both register themselves
 from gateway.api.sasl_authenticate import FAILED_SECONDS
+from gateway.cluster.scram_users import ScramUsers
 from gateway.common.handlers import DEFAULT_REGISTRY
 from gateway.front.authentication import MAX_TOKEN_FRAME_BYTES, MAX_UNKNOWN_FRAME_BYTES
+from gateway.front.sessions import Sessions
 from gateway.security.plain import PlainExchange
+from gateway.security.principal import Principal
 from gateway.security.sasl_session import SaslSession
+from gateway.security.scram import Hash
 from tests.differential.wire import decode, encode, frame
+from tests.unit.gateway.catalog.memory import MemoryCatalog
+from tests.unit.gateway.cluster.test_scram_users import upsertion
 from tests.unit.gateway.kafka_wire import ECHO, Client, Fakes, answer, request, run, running
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
@@ -28,6 +34,16 @@ RIGHT, WRONG = b"\0alice\0secret", b"\0alice\0wrong"
 NONE, ILLEGAL, FAILED = ErrorCode.NONE, ErrorCode.ILLEGAL_SASL_STATE, ErrorCode.SASL_AUTHENTICATION_FAILED
 SESSION_MS = 60_000
 HELLO, ECHOED = request(ECHO, 9, b"hello"), answer(9, b"hello")
+
+
+def with_sasl() -> Fakes:
+    """With the APIs of authentication."""
+    fakes = Fakes()
+    for key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+        found = DEFAULT_REGISTRY.lookup(key)
+        assert found is not None
+        fakes.registry._apis[key] = found
+    return fakes
 
 
 class Speaker:
@@ -60,14 +76,9 @@ async def speaker(*, sasl: bool = True, session_ms: int = SESSION_MS) -> AsyncIt
     def begin() -> PlainExchange:
         return PlainExchange(lambda user, password: (user, password) == ("alice", "secret"))
 
-    fakes = Fakes()
-    for key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
-        found = DEFAULT_REGISTRY.lookup(key)
-        assert found is not None
-        fakes.registry._apis[key] = found
     session = SaslSession({"PLAIN": begin}, session_ms) if sasl else None
     async with (
-        running(fakes=fakes, begin_session=lambda _listener: session) as server,
+        running(fakes=with_sasl(), begin_session=lambda _listener: session) as server,
         server.client() as one,
     ):
         yield Speaker(one)
@@ -210,5 +221,34 @@ def test_where_none_is_awaited_it_is_refused_and_all_goes_on(sasl: bool) -> None
             told = await one.authenticate()
             assert (told.error_code, told.auth_bytes) == (ILLEGAL, b"")
             assert await one.is_served()
+
+    run(main)
+
+
+def test_who_was_revoked_is_cut_off_and_nobody_else() -> None:
+    async def main() -> None:
+        users = ScramUsers(MemoryCatalog())
+        for name, kind in (("alice", Hash.SHA_256), ("alice", Hash.SHA_512), ("bob", Hash.SHA_256)):
+            await users.alter([upsertion(name, kind)])
+        begin = Sessions(users, b"secret").begin
+        async with (
+            running(listen="SASL_PLAINTEXT://127.0.0.1:0", fakes=with_sasl(), begin_session=begin) as server,
+            server.client() as first,
+            server.client() as second,
+            server.client() as other,
+            server.client() as unknown,
+        ):
+            alice, again, bob = Speaker(first), Speaker(second), Speaker(other)
+            for one, token in ((alice, RIGHT), (again, RIGHT), (bob, b"\0bob\0secret")):
+                await one.handshake()
+                assert (await one.authenticate(token)).error_code == NONE
+            await Speaker(unknown).handshake()
+            server.server.revoke(Principal("User", "alice"), {"SCRAM-SHA-256"})
+            assert await alice.is_served()  # it came in by PLAIN
+            server.server.revoke(Principal("User", "alice"), {"PLAIN"})
+            assert await first.closed()
+            assert await second.closed()
+            assert await bob.is_served()
+            assert (await Speaker(unknown).authenticate(RIGHT)).error_code == NONE
 
     run(main)

@@ -6,9 +6,13 @@ import pytest
 import trio
 
 from gateway.cluster.scram_users import ScramUsers, Upsertion
-from gateway.front.listeners import Listener, SecurityProtocol
+from gateway.front.listeners import Listener
 from gateway.front.sessions import Sessions
+from gateway.security.gateways import name_of, salted_password
+from gateway.security.oauthbearer import Bearer
+from gateway.security.protocol import SecurityProtocol
 from gateway.security.scram import Hash
+from gateway.security.scram_client import ScramClient
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.cluster.test_scram_users import upsertion
 from tests.unit.gateway.security.test_scram import Client
@@ -52,3 +56,40 @@ def test_scram(kind: Hash) -> None:
     told = session.authenticate(client.first(), 2, 0)
     assert session.authenticate(client.last(told.token), 2, 0).token == client.verifier()
     assert str(session.principal) == "User:alice"
+
+
+def test_a_gateway_comes_in_by_what_the_catalog_has_and_by_no_password() -> None:
+    made = sessions()
+    session = made.begin(SASL)
+    assert session is not None
+    session.handshake("SCRAM-SHA-256", 1, 0)
+    salted = salted_password(Hash.SHA_256, 3, b"secret of the cluster")
+    client = ScramClient(Hash.SHA_256, name_of(3), salted, b"nonce")
+    told = session.authenticate(client.first(), 2, 0)
+    client.check(session.authenticate(client.final(told.token), 2, 0).token)
+    assert str(session.principal) == "Gateway:3"
+    assert not comes_in(made, "PLAIN", b"\0__gateway-3\0" + salted)
+
+
+def test_only_what_is_offered_is_offered() -> None:
+    users = ScramUsers(MemoryCatalog())
+    made = Sessions(users, b"secret", mechanisms=("PLAIN",), validate=lambda token: Bearer(token, 77_000))
+    session = made.begin(SASL)
+    assert session is not None
+    shaken = session.handshake("SCRAM-SHA-256", 1, 0)
+    assert (shaken.error, shaken.mechanisms) == (
+        ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+        ("PLAIN", "OAUTHBEARER"),
+    )
+
+
+def test_a_session_lasts_as_long_as_the_token() -> None:
+    made = Sessions(ScramUsers(MemoryCatalog()), b"secret", validate=lambda token: Bearer(token, 77_000))
+    session = made.begin(SASL)
+    assert session is not None
+    assert session.handshake("OAUTHBEARER", 1, 0).error is ErrorCode.NONE
+    assert session.takes_long
+    told = session.authenticate(b"n,,\x01auth=Bearer alice\x01\x01", 2, 7_000)
+    assert (told.error, told.lifetime_ms, str(session.principal)) == (ErrorCode.NONE, 70_000, "User:alice")
+    assert not session.is_over(76_999)
+    assert session.is_over(77_000)

@@ -204,3 +204,17 @@ def test_whatever_comes_is_answered_or_refused(messages: list[bytes]) -> None:
     with suppress(Refused):
         for message in messages:
             assert server.step(message).authenticated is None
+
+
+@pytest.mark.parametrize("kind", list(Hash))
+@pytest.mark.parametrize(
+    "now", [None, Known(credential_of(Hash.SHA_256, "other", SALT, MIN_ITERATIONS), ALICE)]
+)
+def test_a_password_that_changes_in_the_middle_of_a_login_is_the_old_one(
+    kind: Hash, now: Known | None
+) -> None:
+    known: list[Known | None] = [Known(credential_of(kind, "secret", SALT, MIN_ITERATIONS), ALICE), now]
+    server = ScramExchange(kind, lambda _name, _is_token: known.pop(0), SECRET, NONCE)
+    client = Client(kind)
+    last = client.last(server.step(client.first()).token)
+    assert "was changed, or it was deleted" in refused(server, last)

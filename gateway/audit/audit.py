@@ -1,0 +1,248 @@
+"""The audit: JSON lines of what was denied, of who could not show who it is, and of all administration.
+
+    {"time": "2026-11-26T16:00:00.000Z", "event": "denied", "principal": "User:alice",
+     "address": "10.0.0.7", "api": "Produce", "operation": "WRITE", "resource": "TOPIC", "name": "orders"}
+
+Rules:
+
+* what is told is decided here and in `contents`; the lines wait in a queue, and a worker thread writes them,
+  so a slow disk holds up no client;
+* who causes many lines of one kind has the first ones of a while told, and how many were left out with his
+  next one. Administration is told whole, as long as there is room;
+* what cannot be written waits. When there is no more room lines are lost, and counted, and the next one that
+  is written says how many. With `required`, nothing in the catalog is changed while lines cannot be written.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+import trio
+
+from gateway.audit.contents import MAX_CHARS, outcome, told
+from gateway.common.handlers import Response
+from gateway.common.metrics import Counter, Figure
+from gateway.security.access import ByAcls, Question
+from gateway.security.gateways import GATEWAY
+from gateway.security.principal import Principal
+from wireproto.kafka.asking import decode_answer
+from wireproto.kafka.errors import MalformedAnswer
+
+MAX_QUEUED_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of lines that wait to be written: some 10,000 of them."""
+
+MAX_DECODED_BYTES: Final = 64 * 1024
+"""Bytes of a request or an answer that are looked into for a line; of a larger one its size is told."""
+
+LINES: Final = 20
+"""Lines of one kind about one client within LINES_SECONDS."""
+
+LINES_SECONDS: Final = 10.0
+
+MAX_CLIENTS: Final = 1_000
+"""Clients whose lines are counted; the one that was not heard of for longest is forgotten."""
+
+RETRY_SECONDS: Final = 1.0
+"""Between two attempts to write what could not be written."""
+
+logger = logging.getLogger(__name__)
+
+
+class Sink(Protocol):
+    """Where lines go. It is called in a worker thread."""
+
+    def write(self, lines: bytes) -> None:
+        """Raises OSError."""
+
+
+class Audit:
+    """`now` gives the time of day; `run` has to run."""
+
+    def __init__(
+        self, sink: Sink, *, required: bool = False, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._sink = sink
+        self._required = required
+        self._now = now
+        self._queue: deque[bytes] = deque()
+        self._bytes = 0
+        self._has_some = trio.Event()
+        self._counted: OrderedDict[tuple[str, str], _Counted] = OrderedDict()
+        self._unsaid = 0
+        """Lines that were lost since the last one that was queued."""
+        self.lines: dict[str, int] = {"denied": 0, "refused": 0, "administration": 0}
+        """How many there were of each kind."""
+        self.left_out = 0
+        self.lost = 0
+        self.failures = 0
+        """Attempts to write that have failed."""
+        self._trouble = ""
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing may be changed now: it could not be told. None: it can, or need not."""
+        if self._required and self._trouble:
+            return f"the audit cannot be written: {self._trouble}"
+        return None
+
+    # what is told -----------------------------------------------------------------------------------------
+
+    def denied(self, access: ByAcls, question: Question) -> None:
+        """A client was denied something."""
+        operation, resource, name = question
+        self._limited(
+            "denied",
+            str(access.principal),
+            {
+                "principal": str(access.principal),
+                "address": access.host,
+                "api": access.api,
+                "operation": operation.name,
+                "resource": resource.name,
+                "name": name[:MAX_CHARS],
+            },
+        )
+
+    def refused(self, address: str, why: str) -> None:
+        """A client could not show who it is."""
+        self._limited("refused", address.rpartition(":")[0], {"address": address, "why": why[:MAX_CHARS]})
+
+    def administration(
+        self, principal: Principal, address: str, api: str, key: int, version: int, request: Any,
+        request_bytes: int, response: Response,
+    ) -> None:  # fmt: skip
+        """A request that changes something was answered. What gateways ask each other is no administration:
+        each commit of a transaction has some of it.
+        """
+        if principal.type == GATEWAY:
+            return
+        framed = b"".join(response) if isinstance(response, list) else response or b""
+        self._queue_line(
+            "administration",
+            {
+                "principal": str(principal),
+                "address": address,
+                "api": api,
+                "what": told(request) if request_bytes <= MAX_DECODED_BYTES else {"bytes": request_bytes},
+                "outcome": _outcome(key, version, framed),
+            },
+        )
+
+    def _limited(self, event: str, who: str, fields: dict[str, Any]) -> None:
+        key = event, who
+        counted = self._counted.pop(key, None)
+        now = trio.current_time()
+        if counted is None or now - counted.began >= LINES_SECONDS:
+            left_out = 0 if counted is None else max(0, counted.lines - LINES)
+            counted = _Counted(now)
+            if left_out:
+                fields["left_out_before"] = left_out
+        self._counted[key] = counted
+        if len(self._counted) > MAX_CLIENTS:
+            self._counted.popitem(last=False)
+        counted.lines += 1
+        if counted.lines > LINES:
+            self.lines[event] += 1
+            self.left_out += 1
+        else:
+            self._queue_line(event, fields)
+
+    def _queue_line(self, event: str, fields: Mapping[str, Any]) -> None:
+        self.lines[event] += 1
+        time = self._now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line: dict[str, Any] = {"time": time, "event": event, **fields}
+        if self._unsaid:
+            line["lost_before"] = self._unsaid
+        packed = json.dumps(line, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+        if self._bytes + len(packed) > MAX_QUEUED_BYTES:
+            self.lost += 1
+            self._unsaid += 1
+            return
+        self._unsaid = 0
+        self._queue.append(packed)
+        self._bytes += len(packed)
+        self._has_some.set()
+
+    # writing ----------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Write what is queued, for ever; what is left when it is cancelled is written then."""
+        try:
+            while True:
+                await self._has_some.wait()
+                if not await self._write():
+                    await trio.sleep(RETRY_SECONDS)
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._write()
+
+    async def _write(self) -> bool:
+        """Whether all that was queued is written."""
+        lines = list(self._queue)
+        if not lines:
+            return True
+        try:
+            await trio.to_thread.run_sync(self._sink.write, b"".join(lines))
+        except OSError as error:
+            self.failures += 1
+            if not self._trouble:
+                logger.error("the audit cannot be written: %s", error)
+            self._trouble = str(error)
+            return False
+        self._trouble = ""
+        for line in lines:
+            self._queue.popleft()
+            self._bytes -= len(line)
+        if not self._queue:
+            self._has_some = trio.Event()
+        return True
+
+
+AUDIT: Final[Sequence[Figure[Audit]]] = (
+    Counter(
+        "dafka_audit_lines_total",
+        "Audit lines, also those that were left out.",
+        lambda audit: {(event,): count for event, count in audit.lines.items()},
+        ("event",),
+    ),
+    Counter(
+        "dafka_audit_left_out_total",
+        "Audit lines that were not written, since there were many alike about one client.",
+        lambda audit: audit.left_out,
+    ),
+    Counter(
+        "dafka_audit_lost_total",
+        "Audit lines that were lost, since too many waited to be written.",
+        lambda audit: audit.lost,
+    ),
+    Counter(
+        "dafka_audit_failures_total",
+        "Attempts to write audit lines that have failed.",
+        lambda audit: audit.failures,
+    ),
+)
+"""What is shown of it."""
+
+
+class _Counted:
+    """Lines of one kind about one client, since `began` (trio's clock)."""
+
+    __slots__ = ("began", "lines")
+
+    def __init__(self, began: float) -> None:
+        self.began = began
+        self.lines = 0
+
+
+def _outcome(key: int, version: int, framed: bytes) -> dict[str, int]:
+    if len(framed) > MAX_DECODED_BYTES:
+        return {"bytes": len(framed)}
+    try:
+        return outcome(decode_answer(key, version, memoryview(framed)[4:]))
+    except MalformedAnswer:
+        return {"bytes": len(framed)}

@@ -1,0 +1,64 @@
+"""Where audit lines go: a file, which may be moved away at any time, or standard output."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+
+from gateway.audit.audit import Sink
+
+STANDARD_OUTPUT = "-"
+
+
+class FileSink:
+    """Appends to `path`, which is made anew when it is gone: so it is rotated by moving it away.
+
+    It is for its owner alone, and nothing is written through a symbolic link.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = -1
+        self._identity: tuple[int, int] | None = None
+
+    def write(self, lines: bytes) -> None:
+        """Raises OSError. Lines are written whole, or again after a failure: one may come twice then."""
+        self._open()
+        view = memoryview(lines)
+        while view:
+            view = view[os.write(self._file, view) :]
+
+    def _open(self) -> None:
+        try:
+            found = self._path.lstat()
+        except FileNotFoundError:
+            found = None
+        if self._file >= 0 and found is not None and (found.st_dev, found.st_ino) == self._identity:
+            return
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._file = os.open(self._path, flags, 0o600)
+        opened = os.fstat(self._file)
+        if not stat.S_ISREG(opened.st_mode) and not stat.S_ISFIFO(opened.st_mode):
+            os.close(self._file)
+            self._file = -1
+            raise OSError(f"{self._path} is no file")
+        self._identity = opened.st_dev, opened.st_ino
+
+
+class OutputSink:
+    """Standard output."""
+
+    def write(self, lines: bytes) -> None:
+        """Raises OSError."""
+        sys.stdout.buffer.write(lines)
+        sys.stdout.buffer.flush()
+
+
+def sink_of(where: str) -> Sink:
+    """That of `--audit`: "-" or a path."""
+    return OutputSink() if where == STANDARD_OUTPUT else FileSink(Path(where))

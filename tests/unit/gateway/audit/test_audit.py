@@ -1,0 +1,292 @@
+"""What auditors are told, what is left out, and what becomes of it when it cannot be written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from gateway.audit import audit as audit_module
+from gateway.audit.audit import LINES, LINES_SECONDS, MAX_CLIENTS, RETRY_SECONDS, Audit
+from gateway.security.access import ByAcls
+from gateway.security.acls import Operation, ResourceType
+from gateway.security.authorizer import Authorizer
+from gateway.security.gateways import principal_of
+from gateway.security.principal import Principal
+from tests.unit.gateway.api.asking import CORRELATION_ID, encode_request, request_class
+from wireproto.kafka.headers import parse_request_header
+from wireproto.kafka.requests import decode_request
+from wireproto.kafka.responses import encode_response
+from wireproto.kafka.schemas import RESPONSE_CLASSES
+
+NOON = datetime(2026, 11, 26, 12, tzinfo=UTC)
+ALICE, BOB = Principal("User", "alice"), Principal("User", "bob")
+
+
+class FakeSink:
+    """`fails`: as often it raises."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.fails = 0
+
+    def write(self, lines: bytes) -> None:
+        if self.fails:
+            self.fails -= 1
+            raise OSError("the disk is full")
+        self.written += lines
+
+    def take(self) -> list[Any]:
+        lines, self.written = self.written.splitlines(), b""
+        return [json.loads(line) for line in lines]
+
+
+def access_of(principal: Principal = ALICE) -> ByAcls:
+    access = ByAcls(principal, "::1", lambda: Authorizer([]))
+    access.api = "Produce"
+    return access
+
+
+def audited(body: Callable[[Audit, FakeSink], Awaitable[None]], *, required: bool = False) -> None:
+    async def main() -> None:
+        sink = FakeSink()
+        audit = Audit(sink, required=required, now=lambda: NOON)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(audit.run)
+            await body(audit, sink)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0.01))
+
+
+def deny(audit: Audit, name: str = "orders", principal: Principal = ALICE) -> None:
+    audit.denied(access_of(principal), (Operation.WRITE, ResourceType.TOPIC, name))
+
+
+async def written(audit: Audit, sink: FakeSink) -> list[Any]:
+    """All that was queued, once it is written."""
+    while audit._queue:  # noqa: ASYNC110 - nothing says so but the queue
+        await trio.sleep(0.1)
+    return sink.take()
+
+
+def test_a_denied_request() -> None:
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        deny(audit, 'or"ders\n' + "x" * 300)
+        assert await written(audit, sink) == [
+            {
+                "time": "2026-11-26T12:00:00.000Z",
+                "event": "denied",
+                "principal": "User:alice",
+                "address": "0:0:0:0:0:0:0:1",
+                "api": "Produce",
+                "operation": "WRITE",
+                "resource": "TOPIC",
+                "name": 'or"ders\n' + "x" * 247,
+            }
+        ]
+
+    audited(body)
+
+
+def test_who_could_not_show_who_he_is() -> None:
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        audit.refused("10.0.0.1:4242", "authentication failed: wrong user or password")
+        (line,) = await written(audit, sink)
+        assert (line["event"], line["address"]) == ("refused", "10.0.0.1:4242")
+        assert line["why"] == "authentication failed: wrong user or password"
+
+    audited(body)
+
+
+def test_many_lines_about_one_client_are_left_out_and_no_others() -> None:
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        for number in range(3 * LINES):
+            deny(audit, f"t{number}")
+        deny(audit, principal=BOB)
+        lines = await written(audit, sink)
+        assert [line["name"] for line in lines] == [f"t{number}" for number in range(LINES)] + ["orders"]
+        assert (audit.left_out, audit.lines["denied"]) == (2 * LINES, 3 * LINES + 1)
+        await trio.sleep(LINES_SECONDS)
+        deny(audit, "late")
+        deny(audit, "later")
+        late, later = await written(audit, sink)
+        assert (late["name"], late["left_out_before"]) == ("late", 2 * LINES)
+        assert (later["name"], "left_out_before" in later) == ("later", False)
+
+    audited(body)
+
+
+def test_clients_that_are_counted_are_bounded() -> None:
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        for number in range(2 * MAX_CLIENTS):
+            audit.refused(f"10.0.{number >> 8}.{number & 255}:1", "why")
+            assert len(audit._counted) <= MAX_CLIENTS
+        assert len(await written(audit, sink)) == 2 * MAX_CLIENTS
+
+    audited(body)
+
+
+@pytest.mark.parametrize("required", [False, True])
+def test_what_cannot_be_written_is_written_later_and_nothing_may_be_changed_meanwhile(required: bool) -> None:
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        sink.fails = 2
+        assert audit.trouble is None
+        deny(audit, "one")
+        await trio.sleep(RETRY_SECONDS / 2)
+        deny(audit, "two")
+        assert (audit.trouble is not None) == required
+        if required:
+            assert audit.trouble == "the audit cannot be written: the disk is full"
+        assert [line["name"] for line in await written(audit, sink)] == ["one", "two"]
+        assert audit.failures == 2
+        assert audit.trouble is None
+
+    audited(body, required=required)
+
+
+def test_what_finds_no_room_is_counted_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_module, "MAX_QUEUED_BYTES", 500)
+
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        sink.fails = 1
+        for number in range(10):
+            deny(audit, f"t{number}")
+        lines = await written(audit, sink)
+        assert [line["name"] for line in lines] == [f"t{number}" for number in range(len(lines))]
+        assert 0 < len(lines) < 10
+        assert audit.lost == 10 - len(lines)
+        deny(audit, "next")
+        (line,) = await written(audit, sink)
+        assert (line["name"], line["lost_before"]) == ("next", audit.lost)
+
+    audited(body)
+
+
+def test_what_is_queued_when_it_ends_is_written() -> None:
+    kept: list[FakeSink] = []
+
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        kept.append(sink)
+        await wait_all_tasks_blocked()
+        deny(audit)
+
+    audited(body)
+    assert [line["event"] for line in kept[0].take()] == ["denied"]
+
+
+# administration -------------------------------------------------------------------------------------------
+
+
+async def administration(audit: Audit, request: Any, answer: Any, who: Principal = ALICE) -> None:
+    frame = encode_request(request)
+    header = parse_request_header(frame)
+    key, version = header.api_key, header.api_version
+    audit.administration(
+        who, "10.0.0.1:4242", "CreateTopics", key, version,
+        decode_request(key, version, frame, header.body_offset), len(frame),
+        encode_response(answer, version, CORRELATION_ID),
+    )  # fmt: skip
+
+
+def test_administration_is_told_with_what_became_of_it() -> None:
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        create = request_class(19)
+        wanted = create.CreatableTopic
+        topics = [
+            wanted(
+                name=name, num_partitions=3, replication_factor=1, assignments=[],
+                configs=[wanted.CreatableTopicConfig(name="retention.ms", value="7 secrets")],
+            )
+            for name in ("one", "two")
+        ]  # fmt: skip
+        answered = RESPONSE_CLASSES[19]
+        answer = answered(
+            throttle_time_ms=0,
+            topics=[
+                answered.CreatableTopicResult(
+                    name=name, topic_id=None, error_code=code, error_message=None,
+                    topic_config_error_code=0, num_partitions=3, replication_factor=1, configs=[],
+                )
+                for name, code in (("one", 0), ("two", 36))
+            ],
+        )  # fmt: skip
+        await administration(
+            audit, create(version=7, topics=topics, timeout_ms=1, validate_only=False), answer
+        )
+        (line,) = await written(audit, sink)
+        assert line == {
+            "time": "2026-11-26T12:00:00.000Z",
+            "event": "administration",
+            "principal": "User:alice",
+            "address": "10.0.0.1:4242",
+            "api": "CreateTopics",
+            "what": {
+                "topics": [
+                    {
+                        "name": n,
+                        "num_partitions": 3,
+                        "replication_factor": 1,
+                        "configs": [{"name": "retention.ms"}],
+                    }
+                    for n in ("one", "two")
+                ],
+                "validate_only": False,
+            },
+            "outcome": {"NONE": 1, "TOPIC_ALREADY_EXISTS": 1},
+        }
+
+    audited(body)
+
+
+def test_no_secret_of_a_user_is_told() -> None:
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        alter = request_class(51)
+        request = alter(
+            version=0,
+            deletions=[alter.ScramCredentialDeletion(name="carol", mechanism=2)],
+            upsertions=[
+                alter.ScramCredentialUpsertion(
+                    name="bob", mechanism=1, iterations=4096, salt=b"PLANTED-SALT", salted_password=b"PLANTED"
+                )
+            ],
+        )
+        results = RESPONSE_CLASSES[51](throttle_time_ms=0, results=[])
+        await administration(audit, request, results)
+        await trio.sleep(1)
+        assert b"PLANTED" not in sink.written
+        (line,) = sink.take()
+        assert line["what"] == {
+            "deletions": [{"name": "carol", "mechanism": 2}],
+            "upsertions": [{"name": "bob", "mechanism": 1, "iterations": 4096}],
+        }
+
+    audited(body)
+
+
+def test_of_a_large_request_its_size_is_told_and_of_a_long_one_its_beginning() -> None:
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        delete, answer = request_class(42), RESPONSE_CLASSES[42](throttle_time_ms=0, results=[])
+        await administration(audit, delete(version=2, groups_names=[f"g{n}" for n in range(500)]), answer)
+        await administration(audit, delete(version=2, groups_names=["g" * 30_000] * 5), answer)
+        long, large = await written(audit, sink)
+        assert long["what"]["groups_names"] == [f"g{n}" for n in range(100)] + ["... 400 more"]
+        assert large["what"]["bytes"] > 150_000
+
+    audited(body)
+
+
+def test_what_gateways_ask_each_other_is_not_told() -> None:
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        delete, answer = request_class(42), RESPONSE_CLASSES[42](throttle_time_ms=0, results=[])
+        for who in (principal_of(2), BOB):
+            await administration(audit, delete(version=2, groups_names=["g"]), answer, who)
+        (line,) = await written(audit, sink)
+        assert line["principal"] == "User:bob"
+
+    audited(body)
