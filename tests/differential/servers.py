@@ -3,7 +3,7 @@
 `KAFKA_BOOTSTRAP=HOST:PORT` is a running Apache Kafka 4.3.1, `DAFKA_BOOTSTRAP=HOST:PORT` one of ours.
 
 And the two that have ACLs: each has a listener without SASL, whose clients may do everything (the set-up's, and
-Kafka's own controller), and one with SASL. `KAFKA_SECURED=HOST:PORT,HOST:PORT` and `DAFKA_SECURED` name both
+Kafka's own controller), and one with SASL. `KAFKA_SECURED=HOST:PORT,HOST:PORT` and `OURS_SECURED` name both
 listeners of one that runs.
 """
 
@@ -105,7 +105,7 @@ def secured_kafka() -> Iterator[Doors]:
 @contextmanager
 def our_secured() -> Iterator[Doors]:
     """A fresh `dafka standalone` with ACLs, for as long as the context lasts."""
-    running = os.environ.get("DAFKA_SECURED")
+    running = os.environ.get("OURS_SECURED")
     if running:
         yield Doors(*running.split(","))
         return

@@ -20,9 +20,9 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from tests.differential.case import as_each
 from tests.differential.cases import nothing_there, update_features
+from tests.differential.cases.sasl import ask_versions
 from tests.differential.principals import EVERYBODY, SEE_THE_CLUSTER
 from tests.differential.rights import credential
-from tests.differential.samples import sample
 from tests.differential.side import Side
 from wireproto.kafka.messages import UnregisterBrokerRequest
 
@@ -33,7 +33,7 @@ NOWHERE = "User:nobody-has-any"
 def api_versions(side: Side, version: int) -> None:
     """Everybody, and again and again."""
     for label in ("first", "second"):
-        side.ask(sample(side, ApiVersionsRequest.API_KEY, version), label)
+        ask_versions(side, version, label)
 
 
 @as_each(SaslHandshakeRequest)
