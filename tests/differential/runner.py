@@ -8,7 +8,7 @@ from tests.differential import allowed
 from tests.differential.case import Case
 from tests.differential.compare import Difference, differences
 from tests.differential.normalise import normalise, sent
-from tests.differential.principals import NOBODY
+from tests.differential.principals import ADMIN, NOBODY
 from tests.differential.rights import make_acls, make_users
 from tests.differential.servers import Doors
 from tests.differential.side import Exchange, Server, Side
@@ -50,7 +50,7 @@ class Outcome:
 
 def record(case: Case, version: int, server: Server) -> list[Exchange]:
     """Everything the case asked this server, and its answers."""
-    if case.principal not in {None, NOBODY}:
+    if case.principal not in {None, NOBODY, ADMIN}:
         make_acls(server)
     side = Side(server, case.name, version, case.principal)
     try:

@@ -39,23 +39,30 @@ def written_unanswered(side: Side, version: int) -> None:
         side.hang_up()
 
 
-@as_each(FetchRequest, principals=WITH_CLUSTER_ACTION)
+@as_each(FetchRequest)
 def read(side: Side, version: int) -> None:
     wanted = {name: [fetch_partition(0, 0), fetch_partition(9, 0)] for name in both(side)}
     side.ask(fetch(side, version, wanted), "as a consumer")
-    if version < REPLICA_IN_STATE_SINCE:
-        for replica in (FOLLOWER, DEBUGGING_CONSUMER):
-            request = fetch(side, version, {name: [fetch_partition(0, 0)] for name in both(side)})
-            request.replica_id = replica
-            side.ask(request, f"as replica {replica}")
+
+
+@as_each(FetchRequest, range(4, REPLICA_IN_STATE_SINCE), principals=WITH_CLUSTER_ACTION)
+def followed(side: Side, version: int) -> None:
+    for replica in (FOLLOWER, DEBUGGING_CONSUMER):
+        request = fetch(side, version, {name: [fetch_partition(0, 0)] for name in both(side)})
+        request.replica_id = replica
+        side.ask(request, f"as replica {replica}")
 
 
 @as_each(ListOffsetsRequest)
 def offsets_seen(side: Side, version: int) -> None:
     parts = [list_offsets.partition(0, -1), list_offsets.partition(9, -2)]
-    list_offsets.ask(side, version, {name: parts for name in both(side)}, "each")
+    list_offsets.ask(side, version, {name: parts for name in both(side)})
+
+
+@as_each(ListOffsetsRequest)
+def offsets_seen_twice(side: Side, version: int) -> None:
     twice = [list_offsets.partition(0, -1), list_offsets.partition(0, -2)]
-    list_offsets.ask(side, version, {name: twice for name in both(side)}, "twice")
+    list_offsets.ask(side, version, {name: twice for name in both(side)})
 
 
 @as_each(OffsetForLeaderEpochRequest, principals=WITH_CLUSTER_ACTION)

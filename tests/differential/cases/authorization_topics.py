@@ -91,8 +91,12 @@ def made_by_asking(side: Side, version: int) -> None:
 
 @as_each(DescribeTopicPartitionsRequest)
 def partitions_seen(side: Side, version: int) -> None:
-    side.ask(describe_topic_partitions.request(both(side)), "named")
-    side.ask(describe_topic_partitions.request(both(side), 3), "three partitions of them")
+    side.ask(describe_topic_partitions.request(both(side)))
+
+
+@as_each(DescribeTopicPartitionsRequest)
+def pages_seen(side: Side, version: int) -> None:
+    side.ask(describe_topic_partitions.request(both(side), 3), "three partitions")
 
 
 @as_each(CreateTopicsRequest, principals=MANAGERS)
