@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.differential.principals import NOBODY, WITH_RIGHTS
+from tests.differential.principals import NOBODY, WITH_CLUSTER_RIGHTS, WITH_RIGHTS
 
 if TYPE_CHECKING:
     from tests.differential.side import Side
@@ -120,11 +120,19 @@ def case(
 def as_each(
     request: Any, versions: Iterable[int] | None = None, *, principals: Sequence[str] = WITH_RIGHTS
 ) -> Callable[[Script], Script]:
-    """As `case`, asked as each of these principals of servers that have ACLs: one case for each."""
+    """As `case`, asked as each of these principals of servers that have ACLs: one case for each.
+
+    Who has rights on the cluster alone asks by the lowest and the highest version: what a version changes is
+    the same for all.
+    """
+    served = tuple(REGISTERED[int(request.API_KEY)] if versions is None else versions)
+    ends = tuple(sorted({served[0], served[-1]}))
 
     def register(script: Script) -> Script:
         for principal in principals:
-            _register(f"{_name_of(script)}-as-{principal}", request, versions, script, principal=principal)
+            name = f"{_name_of(script)}-as-{principal}"
+            wanted = ends if principal in WITH_CLUSTER_RIGHTS else served
+            _register(name, request, wanted, script, principal=principal)
         return script
 
     return register
