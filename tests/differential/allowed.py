@@ -173,7 +173,9 @@ ALLOWED: list[Allowed] = [
     Allowed("produce.broken_records:read back.*partitions(10).*", ATTRIBUTES),
     # ---- who somebody is, and what he may do
     Allowed("sasl.scram_nobody:*", NOBODY_LEARNS),
-    Allowed("sasl.scram_messages:reserved extension,*", "refused at once; Kafka forgets it, and the proof fails"),
+    Allowed(
+        "sasl.scram_messages:reserved extension,*", "refused at once; Kafka forgets it, and the proof fails"
+    ),
     Allowed("sasl.scram_messages:another binding,*", "what was said first is compared; Kafka does not look"),
     Allowed("sasl.scram_messages:short proof,*", "as for every wrong proof; Kafka fails inside, and closes"),
     Allowed("scram_users.odd_values*:*.error_code", "by what is refused here nobody could come in"),
@@ -193,7 +195,8 @@ ALLOWED: list[Allowed] = [
         _kafka_serves,
     ),
     Allowed(
-        "authorization_topics.configs_replaced*:brokers.*", "Kafka's default of min.insync.replicas is in its way"
+        "authorization_topics.configs_replaced*:brokers.*",
+        "Kafka's default of min.insync.replicas is in its way",
     ),
 ]
 

@@ -1,8 +1,8 @@
 """What the principals may do, and the resources that are named by it.
 
-`partly` may do with `RUN-RIGHT-...` what RIGHT says, be that a topic, a group or a transactional id; also where
-Kafka has no such operation for it, since ACLs of those are taken and count. So one request that names one
-resource of each right shows which operations an API asks for.
+`partly` may do with `RUN-RIGHT-...` what RIGHT says, be that a topic, a group or a transactional id; also
+where Kafka has no such operation for it, since ACLs of those are taken and count. So one request that names
+one resource of each right shows which operations an API asks for.
 """
 
 from __future__ import annotations

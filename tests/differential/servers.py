@@ -2,7 +2,7 @@
 
 `KAFKA_BOOTSTRAP=HOST:PORT` is a running Apache Kafka 4.3.1, `DAFKA_BOOTSTRAP=HOST:PORT` one of ours.
 
-And the two that have ACLs: each has a listener without SASL, whose clients may do everything (the set-up's, and
+And the two that have ACLs: each has a listener without SASL, whose clients may do everything (the set-up, and
 Kafka's own controller), and one with SASL. `KAFKA_SECURED=HOST:PORT,HOST:PORT` and `OURS_SECURED` name both
 listeners of one that runs.
 """
@@ -79,7 +79,9 @@ SECURED_KAFKA = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": ";".join(SUPER_USERS),
     f"{OF_THE_LISTENER}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-    f"{OF_THE_LISTENER}.plain.sasl.jaas.config": f"{MODULES}.plain.PlainLoginModule required {KNOWN_BY_PLAIN};",
+    f"{OF_THE_LISTENER}.plain.sasl.jaas.config": (
+        f"{MODULES}.plain.PlainLoginModule required {KNOWN_BY_PLAIN};"
+    ),
     **{
         f"{OF_THE_LISTENER}.{mechanism}.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;"
         for mechanism in ("scram-sha-256", "scram-sha-512")

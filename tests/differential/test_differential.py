@@ -52,7 +52,9 @@ def test_cases_wait_for_what_is_not_served(pair: Pair) -> None:
     served = {api.api_key for api in ask(pair.ours.bootstrap, ApiVersionsRequest(version=0)).api_keys}
     waiting = Counter(entry for case, _ in runs() if (entry := not_yet(case)))
     for entry in NOT_YET:
-        assert entry.needs is None or entry.needs not in served, f"API {entry.needs} is served: take {entry.where} out of NOT_YET"
+        assert entry.needs is None or entry.needs not in served, (
+            f"API {entry.needs} is served: take {entry.where} out of NOT_YET"
+        )
         assert waiting[entry], f"no case is called {entry.where}"
     if waiting:
         pytest.xfail("; ".join(f"{n} runs of {e.where} wait: {e.reason}" for e, n in waiting.items()))

@@ -56,16 +56,16 @@ def followed(side: Side, version: int) -> None:
 @as_each(ListOffsetsRequest)
 def offsets_seen(side: Side, version: int) -> None:
     parts = [list_offsets.partition(0, -1), list_offsets.partition(9, -2)]
-    list_offsets.ask(side, version, {name: parts for name in both(side)})
+    list_offsets.ask(side, version, dict.fromkeys(both(side), parts))
 
 
 @as_each(ListOffsetsRequest)
 def offsets_seen_twice(side: Side, version: int) -> None:
     twice = [list_offsets.partition(0, -1), list_offsets.partition(0, -2)]
-    list_offsets.ask(side, version, {name: twice for name in both(side)})
+    list_offsets.ask(side, version, dict.fromkeys(both(side), twice))
 
 
 @as_each(OffsetForLeaderEpochRequest, principals=WITH_CLUSTER_ACTION)
 def epochs_seen(side: Side, version: int) -> None:
     parts = [offset_for_leader_epoch.partition(0, 0), offset_for_leader_epoch.partition(9, 0)]
-    offset_for_leader_epoch.ask(side, version, {name: parts for name in both(side)})
+    offset_for_leader_epoch.ask(side, version, dict.fromkeys(both(side), parts))

@@ -53,6 +53,9 @@ MANAGERS = (*WITH_RIGHTS, *(user for user in CLUSTER_RIGHTS if user.endswith(("-
 RETENTION = "retention.ms"
 
 
+Pairs = list[tuple[str, str | None]]
+
+
 def _with_operations(version: int) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     if version >= OPERATIONS_SINCE:
@@ -145,8 +148,6 @@ def emptied(side: Side, version: int) -> None:
     side.ask(delete_records.request(version, *((name, {0: -1}) for name in own(side))), "to the end")
 
 
-
-
 @as_each(DescribeConfigsRequest, principals=EVERYBODY)
 def configs_seen(side: Side, version: int) -> None:
     topics = [describe_configs.resource(describe_configs.TOPIC, name, [RETENTION]) for name in both(side)]
@@ -170,14 +171,16 @@ def configs_seen(side: Side, version: int) -> None:
 
 @as_each(AlterConfigsRequest, principals=EVERYBODY)
 def configs_replaced(side: Side, version: int) -> None:
-    pair = [(RETENTION, "7654321")]
+    pair: Pairs = [(RETENTION, "7654321")]
     topics = [(alter_configs.TOPIC, name, pair) for name in both(side)]
     side.ask(alter_configs.legacy(version, *topics, only=True), "topics")
-    groups = [(describe_configs.GROUP, name, [("consumer.session.timeout.ms", "50000")]) for name in both(side)]
+    of_groups: Pairs = [("consumer.session.timeout.ms", "50000")]
+    groups = [(describe_configs.GROUP, name, of_groups) for name in both(side)]
     side.ask(alter_configs.legacy(version, *groups, only=True), "groups")
-    of_brokers: list[tuple[str, str | None]] = [("log.retention.ms", "1000000")]
+    of_brokers: Pairs = [("log.retention.ms", "1000000")]
     side.ask(alter_configs.legacy(version, (alter_configs.BROKER, "", of_brokers), only=True), "brokers")
-    metrics = (alter_configs.CLIENT_METRICS, "any", [("interval.ms", "1000")])
+    of_metrics: Pairs = [("interval.ms", "1000")]
+    metrics = (alter_configs.CLIENT_METRICS, "any", of_metrics)
     side.ask(alter_configs.legacy(version, metrics, only=True), "client metrics")
     changed = [(alter_configs.TOPIC, name, pair) for name in own(side)]
     side.ask(alter_configs.legacy(version, *changed), "changed")

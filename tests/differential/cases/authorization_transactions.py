@@ -67,7 +67,9 @@ def partitions_added(side: Side, version: int) -> None:
     topics = {name: [0] for name in both(side)}
     if version < transactions.ADD_SEVERAL:
         as_owners(
-            side, lambda name, i: transactions.add_partitions(name, i, 0, topics, version=version), own_names(side)
+            side,
+            lambda name, i: transactions.add_partitions(name, i, 0, topics, version=version),
+            own_names(side),
         )
         return
     for verify in (False, True):
@@ -114,9 +116,7 @@ def offsets_added(side: Side, version: int) -> None:
 
 @as_each(EndTxnRequest)
 def ended(side: Side, version: int) -> None:
-    as_owners(
-        side, lambda name, i: transactions.end(name, i, 0, False, version=version), own_names(side)
-    )
+    as_owners(side, lambda name, i: transactions.end(name, i, 0, False, version=version), own_names(side))
 
 
 @as_each(TxnOffsetCommitRequest)

@@ -68,7 +68,7 @@ def authenticated_without_sasl(side: Side, version: int) -> None:
     ask_who(side, "it goes on")
 
 
-# ----------------------------------------------------------------------------------------------- the handshake
+# ---------------------------------------------------------------------------------------------- the handshake
 
 
 @as_nobody(SaslHandshakeRequest)
@@ -160,7 +160,7 @@ def others_between(side: Side, version: int) -> None:
 @as_nobody(SaslHandshakeRequest, [1])
 def no_requests(side: Side, version: int) -> None:
     """Bytes that are none, before and after the handshake."""
-    for label, data in {"short": b"\0\0\0\2xx", "long": b"\x7f\xff\xff\xff", "HTTP": b"GET / HTTP/1.0\r\n\r\n",
+    for label, data in {"short": b"\0\0\0\2xx", "long": b"\x7f\xff\xff\xff", "HTTP": b"GET / HTTP/1.0\r\n",
                         "TLS": b"\x16\3\1\2\0\1\0\1\xfc\3\3", "too long": b"\0\x08\0\1"}.items():  # fmt: skip
         side.ask_bytes(-1, 0, data, f"{label}, before")
         side.hang_up()
@@ -169,7 +169,7 @@ def no_requests(side: Side, version: int) -> None:
         side.hang_up()
 
 
-# ------------------------------------------------------------------------------------------------------- PLAIN
+# ------------------------------------------------------------------------------------------------------ PLAIN
 
 
 @as_nobody(SaslAuthenticateRequest)
@@ -224,7 +224,7 @@ def plain_frames(side: Side, version: int) -> None:
     side.ask_token(plain_token(ALLOWED, "wrong"), "wrong password")
 
 
-# ------------------------------------------------------------------------------------------------------- SCRAM
+# ------------------------------------------------------------------------------------------------------ SCRAM
 
 
 Say = Callable[[bytes, str], bytes | None]

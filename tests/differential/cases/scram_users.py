@@ -109,7 +109,9 @@ def refused(side: Side, version: int) -> None:
     }.items():
         alter(side, f"delete, {label}", delete=(deletion,))
     good = side.own_name("good")
-    alter(side, "beside a good one", upsert=(made(user, 0), made(good), made("", SHA_256)), delete=(gone("x"),))
+    alter(
+        side, "beside a good one", upsert=(made(user, 0), made(good), made("", SHA_256)), delete=(gone("x"),)
+    )
     settled(side, good, 1)
     describe(side, "the good one", good, user)
 
