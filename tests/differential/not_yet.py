@@ -31,7 +31,9 @@ NOT_YET: list[NotYet] = [
     NotYet("sasl.tokens_before", None, f"{TOLD}a token before the handshake closes the connection"),
     NotYet("sasl.others_between", None, f"{TOLD}ILLEGAL_SASL_STATE to other APIs while a token is awaited"),
     NotYet("scram_users.*", None, f"{TOLD}messages, and the refusals of users who are named twice"),
-    NotYet("authorization_cluster.users_changed-*", None, f"{TOLD}the refusals of users who are named twice"),
+    NotYet(
+        "authorization_cluster.users*", None, f"{TOLD}messages, and the refusals of users who are named twice"
+    ),
     NotYet("authorization_records.followed-*", None, f"{TOLD}followers without rights are told of no ids"),
     NotYet(
         "authorization_records.offsets_seen_twice-*", None, f"{TOLD}a hidden partition, each time it is named"

@@ -149,7 +149,7 @@ def filters(side: Side) -> dict[str, dict[str, Any]]:
         "read": {"operation": Operation.READ},
         "all operations": {"operation": Operation.ALL},
         "deny": {"permission_type": Permission.DENY},
-        "nobody's": {"principal_filter": "User:nobody-has-any"},
+        "nobody's": {"principal_filter": "User:nobody-at-all"},
         "a principal without a type": {"principal_filter": "a"},
         "an empty name": {"resource_name_filter": ""},
         "an undefined type": {"resource_type_filter": UNDEFINED},
