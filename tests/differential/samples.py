@@ -164,6 +164,11 @@ def _acls_deleted(_: Side, version: int) -> Any:
     return DeleteAclsRequest(version=version, filters=[one])
 
 
+def _no_user_deleted(_: Side, version: int) -> Any:
+    one = AlterUserScramCredentialsRequest.ScramCredentialDeletion(name=NOBODY, mechanism=1)
+    return AlterUserScramCredentialsRequest(version=version, deletions=[one], upsertions=[])
+
+
 def _quorum(_: Side, version: int) -> Any:
     of = DescribeQuorumRequest.TopicData
     topic = of(topic_name=TOPIC, partitions=[of.PartitionData(partition_index=0)])
@@ -202,7 +207,7 @@ _SAMPLES: dict[int, Callable[[Side, int], Any]] = {
     14: lambda _, version: groups.sync(GROUP, NOBODY, 1, version=version),
     15: lambda _, version: groups.describe(GROUP, version=version),
     16: lambda _, version: ListGroupsRequest(version=version),
-    17: lambda _, version: SaslHandshakeRequest(version=version, mechanism="PLAIN"),
+    17: lambda _, version: SaslHandshakeRequest(version=version, mechanism="NONSENSE"),
     18: lambda _, version: ApiVersionsRequest(
         version=version, client_software_name="differential", client_software_version="1"
     ),
@@ -227,7 +232,7 @@ _SAMPLES: dict[int, Callable[[Side, int], Any]] = {
     33: _alter,
     34: _moved_logs,
     35: _log_dirs,
-    36: lambda _, version: SaslAuthenticateRequest(version=version, auth_bytes=b""),
+    36: lambda _, version: SaslAuthenticateRequest(version=version, auth_bytes=b"nonsense"),
     37: _partitions,
     42: lambda _, version: DeleteGroupsRequest(version=version, groups_names=[GROUP]),
     43: _elect,
@@ -237,7 +242,7 @@ _SAMPLES: dict[int, Callable[[Side, int], Any]] = {
     47: lambda _, __: offsets.delete(GROUP, {TOPIC: [0]}),
     48: lambda _, version: DescribeClientQuotasRequest(version=version, components=[], strict=False),
     50: lambda _, version: DescribeUserScramCredentialsRequest(version=version, users=None),
-    51: lambda _, version: AlterUserScramCredentialsRequest(version=version, deletions=[], upsertions=[]),
+    51: _no_user_deleted,
     55: _quorum,
     57: _features,
     60: lambda _, version: DescribeClusterRequest(version=version),
