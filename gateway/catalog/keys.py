@@ -31,6 +31,7 @@
 /features                             the levels of features that are in effect (`gateway.cluster.features`)
 /registered                           which gateway has said last what it can, and in which life
 /scram/<user>                         what is kept of a user's passwords (`gateway.cluster.scram_users`)
+/quotas/<digest>                      the quotas of an entity (`gateway.cluster.quotas`)
 /scram-secret                         makes salts for users that there are not
 
 Which compares a transaction needs that changes one of them: `gateway.catalog.fence_rules`.
@@ -70,6 +71,7 @@ PREFERRED = "/preferred/"
 FEATURES = "/features"
 REGISTERED = "/registered"
 ACLS = "/acls/"
+QUOTAS = "/quotas/"
 SCRAM = "/scram/"
 SCRAM_SECRET = "/scram-secret"  # noqa: S105 - a key, and no secret
 

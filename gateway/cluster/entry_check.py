@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gateway.catalog import keys
 from gateway.catalog.interface import MAX_VALUE_BYTES
+from gateway.cluster import quotas
 from gateway.cluster.lineage import Life, Lineage
 from gateway.leadership.records import unpack_features
 from gateway.log.epochs import LeaderEpochs
@@ -128,6 +129,10 @@ def _segment(name: str, value: bytes) -> None:
     _need(all(isinstance(one, str) for one in (segment.address, *segment.members)), "address or members")
 
 
+def _quotas(name: str, value: bytes) -> None:
+    _need(quotas.key_of(quotas.unpack(value).entity) == keys.QUOTAS + name, "key")
+
+
 def _lineage(_name: str, value: bytes) -> None:
     lineage = Lineage.unpack(value)
     names = (lineage.name, lineage.parent, *lineage.ancestors)
@@ -163,6 +168,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, bytes], None]]] = {
     keys.LIVES: _life,
     keys.LIVES_BEFORE: _lives_before,
     keys.FEATURES: _features,
+    keys.QUOTAS: _quotas,
 }
 
 

@@ -56,12 +56,12 @@ class ClientQuotas:
         self.throttled = {key: Throttled() for key in KEYS}
         self._rates = Meters(lambda: Rate(windows))
         self._buckets = Meters(lambda: TokenBucket(mutation_windows))
-        self._table = Table({})
+        self._table = Table()
         self._limits: dict[tuple[str, str], Mapping[str, Limit]] = {}
 
-    def set(self, quotas: Mapping[Entity, Mapping[str, float]]) -> None:
-        """These are in force from now on. What was used before counts."""
-        self._table = Table(quotas)
+    def put(self, entity: Entity, values: Mapping[str, float]) -> None:
+        """An entity has these quotas from now on, and no others. What was used before counts."""
+        self._table.put(entity, values)
         self._limits = {}
         self.is_on = any(key in self._table.keys for key in KEYS)
 

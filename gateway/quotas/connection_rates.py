@@ -22,15 +22,18 @@ class ConnectionRates:
         self._now_ms = now_ms
         self._windows = windows
         self._rates = Meters(lambda: Rate(windows), MAX_ADDRESSES, MAX_ADDRESSES)
-        self._table = Table({})
+        self._quotas: Callable[[], Mapping[Entity, Mapping[str, float]]] = dict
+        self._table: Table | None = None
         self.throttled = Throttled()
         self.is_on = False
         """Whether there are quotas of addresses."""
 
-    def set(self, quotas: Mapping[Entity, Mapping[str, float]]) -> None:
-        """These are in force from now on; names of entities are addresses."""
-        self._table = Table(quotas)
-        self.is_on = CONNECTIONS in self._table.keys
+    def set(self, quotas: Callable[[], Mapping[Entity, Mapping[str, float]]], *, is_on: bool) -> None:
+        """Others are in force from now on; names of entities are addresses. They are asked for when the next
+        connection comes.
+        """
+        self._quotas, self._table = quotas, None
+        self.is_on = is_on
 
     @property
     def measured(self) -> int:
@@ -41,7 +44,10 @@ class ConnectionRates:
         """A connection has come. 0: it may be served, and counts. Otherwise it may not, and its client is to
         learn so only after so long. By the default all addresses of a `client` are one.
         """
-        limit = self._table.of_ip(CONNECTIONS, address)
+        table = self._table
+        if table is None:
+            table = self._table = Table(self._quotas())
+        limit = table.of_ip(CONNECTIONS, address)
         if limit is None:
             return 0
         bound, is_own = limit

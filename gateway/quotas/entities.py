@@ -44,15 +44,25 @@ class BadQuota(ValueError):
     """This is no quota. The message says why, in Kafka's words where it has some."""
 
 
+_SHOWN: Final = 64
+"""Characters of what a client sent that a message repeats."""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
 def described(entity: Entity) -> str:
     """For messages."""
-    shown = (f"{kind}={'<default>' if name is None else name}" for kind, name in sorted_pairs(entity))
+    shown = (
+        f"{_cut(kind)}={'<default>' if name is None else _cut(name)}" for kind, name in sorted_pairs(entity)
+    )
     return ", ".join(shown)
 
 
 def sorted_pairs(entity: Entity) -> list[tuple[str, str | None]]:
     """In the order in which they are written: `user` before `client-id`."""
-    return sorted(entity, key=lambda pair: pair[0], reverse=True)
+    return sorted(entity, key=lambda pair: (pair[0], pair[1] or ""), reverse=True)
 
 
 def check_entity(entity: Entity) -> None:
@@ -61,12 +71,14 @@ def check_entity(entity: Entity) -> None:
         raise BadQuota("Invalid empty client quota entity")
     for kind, name in sorted_pairs(entity):
         if kind not in {USER, CLIENT_ID, IP}:
-            raise BadQuota(f"Unhandled client quota entity type: {kind}")
+            raise BadQuota(f"Unhandled client quota entity type: {_cut(kind)}")
         if name == "":
             raise BadQuota(f"Empty {kind} not supported")
         if name is not None and len(name.encode()) > MAX_NAME_BYTES:
             raise BadQuota(f"The name of a {kind} with a quota may have {MAX_NAME_BYTES} bytes at most")
     kinds = {kind for kind, _ in entity}
+    if len(kinds) < len(entity):
+        raise BadQuota(f"Invalid client quota entity, duplicate entity entry {described(entity)}")
     if IP in kinds and len(kinds) > 1:
         raise BadQuota(
             "Invalid quota entity combination, IP entity should not be combined with User or ClientId"
@@ -77,7 +89,7 @@ def check_value(entity: Entity, key: str, value: float) -> None:
     """Whether an entity (that was checked) may have this quota. Raises BadQuota."""
     known = _OF_IPS if any(kind == IP for kind, _ in entity) else _OF_CLIENTS
     if key not in known:
-        raise BadQuota(f"Invalid configuration key {key}")
+        raise BadQuota(f"Invalid configuration key {_cut(key)}")
     if not math.isfinite(value):
         raise BadQuota(f"Quota {key} must be a finite number")
     if value <= 0:

@@ -18,10 +18,14 @@ user, or 5 but not 3, it falls to 3 and 6.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, TypeAlias
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from gateway.quotas.entities import CLIENT_ID, IP, USER, Entity
+
+_Name = TypeVar("_Name", bound=tuple[str | None, ...])
 
 Bucket: TypeAlias = tuple[str, str, str]
 """A key, a user, a client id; "" for all of them."""
@@ -35,21 +39,31 @@ class Limit(NamedTuple):
 
 
 class Table:
-    """The quotas of a cluster at one moment."""
+    """The quotas of a cluster."""
 
-    def __init__(self, quotas: Mapping[Entity, Mapping[str, float]]) -> None:
+    def __init__(self, quotas: Mapping[Entity, Mapping[str, float]] = MappingProxyType({})) -> None:
+        self._by_entity: dict[Entity, Mapping[str, float]] = {}
         self._of_clients: dict[tuple[str, str | None, str | None], float] = {}
         """By key, user and client id; None for the default, "" where the entity has no such part."""
         self._of_ips: dict[tuple[str, str | None], float] = {}
+        self.keys: Counter[str] = Counter()
+        """How many entities have each."""
         for entity, values in quotas.items():
-            parts = dict(entity)
-            for key, bound in values.items():
-                if IP in parts:
-                    self._of_ips[key, parts[IP]] = bound
-                else:
-                    self._of_clients[key, parts.get(USER, ""), parts.get(CLIENT_ID, "")] = bound
-        self.keys = frozenset(key for key, *_ in (*self._of_clients, *self._of_ips))
-        """Of which there are any."""
+            self.put(entity, values)
+
+    def put(self, entity: Entity, values: Mapping[str, float]) -> None:
+        """An entity has these and no others."""
+        parts = dict(entity)
+        before = self._by_entity.pop(entity, {})
+        self.keys -= Counter(before.keys())
+        self.keys += Counter(values.keys())
+        if values:
+            self._by_entity[entity] = values
+        for key in {*before, *values}:
+            if IP in parts:
+                _put(self._of_ips, (key, parts[IP]), values.get(key))
+            else:
+                _put(self._of_clients, (key, parts.get(USER, ""), parts.get(CLIENT_ID, "")), values.get(key))
 
     def limit(self, key: str, user: str, client_id: str) -> Limit | None:
         """What a client may use; None: as much as it likes."""
@@ -67,6 +81,12 @@ class Table:
             return own, True
         default = self._of_ips.get((key, None))
         return None if default is None else (default, False)
+
+
+def _put(quotas: dict[_Name, float], name: _Name, bound: float | None) -> None:
+    quotas.pop(name, None)
+    if bound is not None:
+        quotas[name] = bound
 
 
 def _places(user: str, client_id: str) -> Iterator[tuple[tuple[str | None, str | None], tuple[str, str]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
@@ -15,6 +15,7 @@ import trio.testing
 from gateway.administration.automatic_creation import AutomaticCreation
 from gateway.cluster.features import Decide, Features
 from gateway.cluster.gateways import OneGateway
+from gateway.cluster.quotas import Quotas, key_of
 from gateway.common.budget import Budget
 from gateway.common.handlers import Request
 from gateway.common.topic_names import collision_key, is_internal
@@ -22,6 +23,10 @@ from gateway.front.registry import load_apis
 from gateway.journal.internal_topic import partition_for
 from gateway.log.appends import Completions
 from gateway.log.idempotence.producers import PartitionProducers, ProducerCount
+from gateway.quotas.alteration import Values
+from gateway.quotas.client_quotas import ClientQuotas
+from gateway.quotas.connection_rates import ConnectionRates
+from gateway.quotas.entities import Entity
 from gateway.security.access import UNRESTRICTED, Access, ByAcls
 from gateway.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from gateway.security.authorizer import Authorizer
@@ -162,6 +167,7 @@ class FakeBroker:
         self.preferred = None
         self.cluster_id = CLUSTER_ID
         self.features = Features(MemoryCatalog(), NODE_ID)
+        self.quotas = Quotas(MemoryCatalog(), ClientQuotas(lambda: NOW_MS), ConnectionRates(lambda: NOW_MS))
         self.topics = FakeTopics()
         self.stores: Any = SimpleNamespace(
             admitted=("store",) * stores, presence=None, default_replication_factor=min(3, stores)
@@ -200,6 +206,13 @@ class FakeBroker:
         self.transactions: Any = FakeCoordinator()
         self.failure: KafkaError | None = None
         self.automatic_creation = AutomaticCreation(self)  # type: ignore[arg-type]
+
+    async def alter_quotas(self, changes: Mapping[Entity, Values], addresses: Mapping[Entity, str]) -> None:
+        if self.failure:
+            raise self.failure
+        await self.quotas.alter(changes, addresses)
+        for entity in changes:
+            self.quotas.take(key_of(entity))
 
     async def change_features(self, decide: Decide) -> None:
         await self.features.change(decide)

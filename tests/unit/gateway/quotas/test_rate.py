@@ -20,7 +20,7 @@ TEN_AND_ONE = Windows()
         pytest.param([(0, 1_001)], 0, 1_001, 10_000, 100.1, 10, id="one more"),
         pytest.param([(0, 2_000)], 0, 2_000, 10_000, 200, 10_000, id="twice the burst"),
         pytest.param([(0, 2_000)], 500, 2_000, 10_500, 2_000 / 10.5, 9_500, id="half a second of it waited"),
-        pytest.param([(0, 2_000)], 10_999, 2_000, 10_999, 2_000 / 10.999, 9_001, id="it counts for N windows"),
+        pytest.param([(0, 2_000)], 10_999, 2_000, 10_999, 2_000 / 10.999, 9_001, id="it counts so long"),
         pytest.param([(0, 2_000)], 11_000, 0, 10_000, 0, 0, id="and is forgotten then"),
         pytest.param(
             [(0, 500), (999, 1_500)], 11_500, 2_000, 11_500, 2_000 / 11.5, 8_500,

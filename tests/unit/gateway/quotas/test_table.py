@@ -41,7 +41,7 @@ def test_the_first_that_fits(there: tuple[int, ...]) -> None:
         pytest.param({entity(user="bob"): 1}, "alice", "app", None, id="another's"),
         pytest.param({entity(client_id="job"): 1}, "alice", "app", None, id="another client's"),
         pytest.param({entity(user="alice", client_id="job"): 1}, "alice", "app", None, id="another of hers"),
-        pytest.param({entity(client_id=None): 1}, "alice", "", None, id="a client without an id has no default"),
+        pytest.param({entity(client_id=None): 1}, "alice", "", None, id="no id, no default"),
         pytest.param(
             {entity(user="alice", client_id=None): 1, entity(user="alice"): 2},
             "alice", "", (2, "alice", ""), id="without an id it is the user's",
@@ -71,7 +71,21 @@ def test_each_key_is_looked_for_by_itself() -> None:
     assert table.limit("producer_byte_rate", "alice", "app") == (1, ("producer_byte_rate", "alice", ""))
     assert table.limit("consumer_byte_rate", "alice", "app") == (3, ("consumer_byte_rate", "", "app"))
     assert table.limit("request_percentage", "alice", "app") is None
-    assert table.keys == {"producer_byte_rate", "consumer_byte_rate"}
+    assert table.keys == {"producer_byte_rate": 2, "consumer_byte_rate": 1}
+
+
+@pytest.mark.parametrize("before", IN_ORDER)
+def test_what_an_entity_has_is_put_in_the_place_of_what_it_had(
+    before: tuple[Entity, tuple[str, str]],
+) -> None:
+    table = Table({before[0]: {RATE: 1, "consumer_byte_rate": 2}})
+    table.put(before[0], {"consumer_byte_rate": 3})
+    assert table.limit(RATE, "alice", "app") is None
+    assert table.limit("consumer_byte_rate", "alice", "app") == (3, ("consumer_byte_rate", *before[1]))
+    assert table.keys == {"consumer_byte_rate": 1}
+    table.put(before[0], {})
+    assert table.limit("consumer_byte_rate", "alice", "app") is None
+    assert not table.keys
 
 
 def test_addresses() -> None:
