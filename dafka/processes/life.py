@@ -366,6 +366,7 @@ class Life(abc.ABC):
                 certificates.context if certificates is not None and listener.protocol.has_tls else None
             ),
             grant=broker.acls.grant,
+            quotas=broker.quotas.clients,
         )
         self._answer()
         async with trio.open_nursery() as nursery:

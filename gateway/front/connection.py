@@ -19,6 +19,9 @@ slows it down. The memory of a frame is taken from the gateway's budget before i
 back when its answer is ready (`gateway.front.memory`). Deadlines are looked at by the server once a second
 (`overdue`): on this path only times are noted.
 
+Quotas. Where there are any, each request has a bill (`gateway.front.throttle`). Who has used too much is
+answered, and then not read until his time is over: what he sends on waits in the kernel, and holds no memory.
+
 Flushing. Ready answers stay in `output` while the reader goes on without giving up control, so that several
 leave in one system call. Whatever makes it wait flushes them first.
 
@@ -34,6 +37,7 @@ from __future__ import annotations
 import logging
 import math
 import socket
+from collections.abc import Awaitable, Callable
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -66,6 +70,7 @@ from gateway.front.limits import (
 from gateway.front.listeners import Listener, join_host_port
 from gateway.front.memory import ConnectionMemory
 from gateway.front.output import Output
+from gateway.front.throttle import EXEMPT, Bill, BusyTime
 from gateway.front.tls import HandshakeFailed, TlsLink, TlsOutput
 from gateway.security.principal import ANONYMOUS
 from gateway.security.sasl_session import SaslSession, Stage
@@ -104,11 +109,13 @@ class Connection:
 
     __slots__ = (
         "_answers",
+        "_busy",
         "_context",
         "_deadlines",
         "_frames",
         "_handling",
         "_local_address",
+        "_muted_until",
         "_output",
         "_scope",
         "_tls",
@@ -148,6 +155,8 @@ class Connection:
         self._handling: Request | None = None
         self._scope = trio.CancelScope()
         self._work = Work(client.turns)
+        self._busy: BusyTime | None = None  # of the request that is served, where there are quotas
+        self._muted_until = -math.inf
         self.reason = ""  # why the connection ended: a word for the metrics
         self.software: Software | None = None
         """What the client called itself in ApiVersions, None before."""
@@ -244,7 +253,7 @@ class Connection:
     async def _read(self) -> None:
         """Takes requests until there is a reason to end; never raises for what a client or a handler does."""
         frames, deadlines, work = self._frames, self._deadlines, self._work
-        turns = work.turns
+        turns, quotas = work.turns, self._context.quotas
         serve = self._serve if self.sasl is None else partial(self._serve_if_known, self.sasl)
         in_a_row = 0
         try:
@@ -263,7 +272,7 @@ class Connection:
                     await turns.wait(SMALL_REQUESTS_OWE)
                 turns.left -= REQUEST
                 work.free, work.has_turn = FREE, False
-                await serve(frame)
+                await (self._serve_measured(serve, frame) if quotas.is_on else serve(frame))
                 in_a_row += 1
                 if in_a_row == FAIR_SHARE_REQUESTS:
                     self._answers.flush()
@@ -324,6 +333,35 @@ class Connection:
         frames.received(count)
         return True
 
+    async def _wait_while_muted(self) -> None:
+        """Its client has used more than its quotas allow: nothing is read for a while."""
+        left = self._muted_until - trio.current_time()
+        if left > 0:
+            self._answers.flush()
+            with trio.move_on_after(left):
+                await self._context.shutting_down.wait()
+            self._deadlines.frame_began = math.inf  # the client is not to blame for the time spent here
+
+    def _mute(self, milliseconds: int) -> None:
+        self._muted_until = max(self._muted_until, trio.current_time() + milliseconds / 1_000)
+
+    async def _serve_measured(
+        self, serve: Callable[[memoryview], Awaitable[None]], frame: memoryview
+    ) -> None:
+        self._busy = BusyTime()
+        try:
+            await self._busy.measured(serve(frame))
+        finally:
+            self._busy = None
+        await self._wait_while_muted()
+
+    def _bill(self, busy: BusyTime, route: Route, header: RequestHeader) -> Bill | None:
+        """Who is not known yet has none."""
+        if route.key in EXEMPT or (self.sasl is not None and self.sasl.principal is None):
+            return None
+        charges = self._context.quotas.charges(self.access.principal.name, header.client_id or "")
+        return Bill(charges, busy, self._mute, route.key, header.api_version)
+
     async def _take_memory(self, size: int) -> None:
         """Takes the memory of a big frame, once this connection may have that much in flight."""
         answers, memory = self._answers, self.memory
@@ -350,9 +388,10 @@ class Connection:
         deadlines.served += 1
         arrived = trio.current_time()
         route, header = context.dispatcher.route(frame, context.limits.max_other_request_bytes)
+        bill = None if self._busy is None else self._bill(self._busy, route, header)
         small, begins, decoded = size < MIN_COUNTED_REQUEST_BYTES, route.begin is not None, 0
         if route.at_once is not None and size <= MAX_AT_ONCE_BYTES:
-            if self._answered_at_once(route, header, frame, started):
+            if self._answered_at_once(route, header, frame, started, bill):
                 return
         elif small and route.begin_small is not None:
             begins = True
@@ -372,19 +411,27 @@ class Connection:
             body = route.decoder(header.api_version, frame, header.body_offset)
         else:
             body = await decode_counted(context, memory, self._work, route, header, frame, answers.flush)
+        request = self._request(header, body, frame, arrived, bill)
+        if begins:
+            await self._begin(route, request, size, decoded, started, bill)
+        else:
+            await self._answer(route, request, size, started, bill)
+
+    def _request(
+        self, header: RequestHeader, body: Any, frame: memoryview, arrived: float, bill: Bill | None
+    ) -> Request:
         request = Request(
-            header, body, frame, self._local_address, self.client_address, context.shutting_down,
+            header, body, frame, self._local_address, self.client_address, self._context.shutting_down,
             self.client.response_memory, arrived, self.client.name, self._work,
         )  # fmt: skip
         request.access = self.access
         request.sasl = self.sasl
-        if begins:
-            await self._begin(route, request, size, decoded, started)
-        else:
-            await self._answer(route, request, size, started)
+        if bill is not None:
+            request.charges = bill.charges
+        return request
 
     def _answered_at_once(
-        self, route: Route, header: RequestHeader, frame: memoryview, started: float
+        self, route: Route, header: RequestHeader, frame: memoryview, started: float, bill: Bill | None
     ) -> bool:
         """Answer a request without a task or a wait, if it is its turn and that can be."""
         output, answers, size = self._output, self._answers, len(frame)
@@ -396,7 +443,7 @@ class Connection:
             return False
         if size >= MIN_COUNTED_REQUEST_BYTES:
             self._work.owes((size >> 10) * DECODED_KIB)
-        answers.ready(response, route, size, started, held=size)
+        answers.ready(response, route, size, started, held=size, bill=bill)
         if output.unsent > COALESCE_BYTES:
             answers.flush()
         return True
@@ -412,7 +459,9 @@ class Connection:
             if answers.pending or output.unsent:
                 await answers.progress.wait()
 
-    async def _begin(self, route: Route, request: Request, size: int, decoded: int, started: float) -> None:
+    async def _begin(
+        self, route: Route, request: Request, size: int, decoded: int, started: float, bill: Bill | None
+    ) -> None:
         context, answers = self._context, self._answers
         while answers.pending and not answers.has_room(size + decoded):
             answers.flush()
@@ -430,7 +479,9 @@ class Connection:
             request.before_waiting = answers.flush
             began = 0.0 if route.stats.requests % MEASURED else perf_counter()
             begun = await route.begin(request, context.broker)
-        answers.begun(begun, route, size, decoded, started, began)
+        if bill is not None:
+            bill.begun()
+        answers.begun(begun, route, size, decoded, started, began, bill)
 
     async def _pass_gate(self, request: Request) -> None:
         """Waits at the closed gate while the request's own time lasts; then the handler answers with an
@@ -442,7 +493,9 @@ class Connection:
         while not gate.is_open and (left := deadline - trio.current_time()) > 0:
             await gate.wait(left)
 
-    async def _answer(self, route: Route, request: Request, size: int, started: float) -> None:
+    async def _answer(
+        self, route: Route, request: Request, size: int, started: float, bill: Bill | None
+    ) -> None:
         assert route.handler is not None
         output, answers, memory = self._output, self._answers, self.memory
         request.let_go = self._let_go
@@ -458,7 +511,8 @@ class Connection:
             self._handling = None
             if request.reserved:
                 memory.answers.take_over(request.reserved)
-        answers.ready(response, route, size, started, held=size if request.holds_frame else 0, began=began)
+        held = size if request.holds_frame else 0
+        answers.ready(response, route, size, started, held=held, began=began, bill=bill)
         if memory.decoded.held:
             memory.decoded.give_back_all()
         if output.unsent > COALESCE_BYTES:

@@ -18,6 +18,7 @@ from gateway.front.limits import Limits
 from gateway.front.listeners import Listener
 from gateway.front.readiness import Readiness
 from gateway.front.tls import HANDSHAKES_AT_ONCE
+from gateway.quotas.client_quotas import ClientQuotas
 from gateway.security.access import Access, Unrestricted
 from gateway.security.principal import Principal
 from gateway.security.sasl_session import SaslSession
@@ -42,6 +43,10 @@ def _without_tls(_listener: Listener) -> None:
     """What is said can be read by all."""
 
 
+def _no_quotas() -> ClientQuotas:
+    return ClientQuotas(now_ms=lambda: 0)
+
+
 @dataclass(slots=True)
 class ConnectionContext:
     """`broker` is handed to the handlers; `shutting_down` is set when the gateway stops.
@@ -55,6 +60,7 @@ class ConnectionContext:
 
     `begin_session` makes what a connection of a listener with SASL has to go through; None for others.
     `tls_of` gives the certificates of a listener with TLS, as they are at that moment; None for others.
+    `quotas` are those of clients, and what is used of them.
     `grant` gives what somebody may do who comes from an address (as the socket has it).
     """
 
@@ -73,6 +79,7 @@ class ConnectionContext:
     begin_session: Callable[[Listener], SaslSession | None] = _without_sasl
     tls_of: Callable[[Listener], ssl.SSLContext | None] = _without_tls
     grant: Callable[[Principal, str], Access] = _everything
+    quotas: ClientQuotas = field(default_factory=_no_quotas)
     handshakes: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(HANDSHAKES_AT_ONCE))
     shutting_down: trio.Event = field(default_factory=trio.Event)
     readiness: Readiness = field(default_factory=Readiness)

@@ -38,6 +38,7 @@ from gateway.front.dispatch import Dispatcher
 from gateway.front.limits import ACCEPT_BACKOFF_SECONDS, CHECK_SECONDS, HURRY_SECONDS, MAX_LINGERING, Limits
 from gateway.front.listener_sockets import ListenerSocket, close_all
 from gateway.front.listeners import Listener, join_host_port
+from gateway.quotas.client_quotas import ClientQuotas
 from gateway.security.access import Access, Unrestricted
 from gateway.security.principal import Principal
 from gateway.security.sasl_session import SaslSession
@@ -90,7 +91,7 @@ class Server:
     `produce_gate` is for the log: closed, it makes producers' connections wait. `broker` is handed to the
     handlers. `hurry` is called when the memory of requests is waited for whose answers are put off: with the
     client that waits for itself, or with None if others wait, too. `begin_session`,
-    `tls_of` and `grant`: see `ConnectionContext`.
+    `tls_of`, `grant` and `quotas`: see `ConnectionContext`.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class Server:
         begin_session: Callable[[Listener], SaslSession | None] = lambda _listener: None,
         tls_of: Callable[[Listener], ssl.SSLContext | None] = lambda _listener: None,
         grant: Callable[[Principal, str], Access] = lambda principal, _address: Unrestricted(principal),
+        quotas: ClientQuotas | None = None,
     ) -> None:
         self.limits = limits or Limits()
         self.metrics = metrics
@@ -124,6 +126,7 @@ class Server:
             begin_session=begin_session,
             tls_of=tls_of,
             grant=grant,
+            quotas=quotas or ClientQuotas(now_ms=lambda: 0),
         )
         self._hurry = hurry
         self.addresses: tuple[str, ...] = ()

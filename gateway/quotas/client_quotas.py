@@ -93,23 +93,26 @@ class ClientQuotas:
 class Charges:
     """Of one request. `throttle_ms`: for how long its connection is not read any more, so far."""
 
-    __slots__ = ("_because", "_limits", "_quotas", "fetched", "throttle_ms")
+    __slots__ = ("_because", "_counts_work", "_limits", "_quotas", "fetched", "throttle_ms")
 
     def __init__(self, quotas: ClientQuotas, limits: Mapping[str, Limit]) -> None:
         self._quotas = quotas
         self._limits = limits
         self._because = ""
+        self._counts_work = True
         self.throttle_ms = 0
         self.fetched = 0
         """Bytes of records that it was given."""
 
-    def produced(self, size: int) -> None:
-        """A Produce of so many bytes has come."""
+    def produced(self, size: int, *, is_answered: bool = True) -> None:
+        """A Produce of so many bytes has come. For one that wants no answer only these count."""
         self._use(PRODUCED, size)
+        self._counts_work = is_answered
 
     def worked(self, nanoseconds: float) -> None:
         """The gateway was busy with it for so long."""
-        self._use(REQUESTS, nanoseconds * PERCENT_PER_NANOSECOND, self._quotas.windows.each_ms)
+        if self._counts_work:
+            self._use(REQUESTS, nanoseconds * PERCENT_PER_NANOSECOND, self._quotas.windows.each_ms)
 
     @property
     def most_to_fetch(self) -> int:
