@@ -7,7 +7,8 @@ Behaviour
   REQUEST_TIMED_OUT for everything and nothing is deleted, as a Kafka 4 controller does.
 
 Version notes
-  v4 is flexible. v5 adds messages. v6 takes names or ids, one or the other for each topic.
+  v4 is flexible. v5 adds messages, and can be told THROTTLING_QUOTA_EXCEEDED. v6 takes names or ids, one or
+  the other for each topic.
 
 Differs from Kafka
   Kafka shuffles the results, so that nobody can tell apart what does not exist and what he may not see. Ours:
@@ -20,6 +21,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
 
+from gateway.administration.mutations import charge_partitions
 from gateway.answers.element_limit import MAX_CHANGED, check_elements
 from gateway.answers.encoding import answer_of
 from gateway.common.costs import ELEMENT
@@ -31,6 +33,9 @@ from wireproto.kafka.schemas import RESPONSE_CLASSES
 if TYPE_CHECKING:
     from gateway.broker import Broker
     from gateway.log.topic import Topic
+
+STRICT_FROM_VERSION: Final = 5
+"""From this version on what would be too many changes is refused."""
 
 STATES_SINCE_VERSION: Final = 6
 """From this version on a topic comes as a pair of name and id, of which one is given."""
@@ -60,7 +65,7 @@ async def delete_topics(request: Request, broker: Broker) -> Response:
         for name, topic_id in accepted:
             await request.work.before(ELEMENT)
             topic = broker.topics.get(name) if name is not None else _by_id(broker, topic_id)
-            results.append(await _delete(broker, name, topic_id, topic))
+            results.append(await _delete(request, broker, name, topic_id, topic))
         await broker.remembered()
     return await answer_of(len(results), request, _Answer(throttle_time_ms=0, responses=results))
 
@@ -103,11 +108,14 @@ def _by_id(broker: Broker, topic_id: UUID | None) -> Topic | None:
     return None if topic_id is None else broker.topics.by_id(topic_id.bytes)
 
 
-async def _delete(broker: Broker, name: str | None, topic_id: UUID | None, topic: Topic | None) -> Any:
+async def _delete(
+    request: Request, broker: Broker, name: str | None, topic_id: UUID | None, topic: Topic | None
+) -> Any:
     if topic is None:
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic_id is None else ErrorCode.UNKNOWN_TOPIC_ID
         return _result((name, topic_id, missing, missing.message))
     try:
+        charge_partitions(request, len(topic.partitions), strict_from=STRICT_FROM_VERSION)
         await broker.delete_topic(topic)
     except KafkaError as error:
         return _result((name, topic_id, error.code, error.message))

@@ -127,7 +127,9 @@ async def metadata(request: Request, broker: Broker) -> Response:
     if len(request.frame) <= MAX_AT_ONCE_BYTES:
         _remembered.put(question_of(request.header, request.frame), wanted)
     if wanted.creates(broker):
-        broker.automatic_creation.ask(request.client, cast("Sequence[str]", wanted.asked or ()))
+        broker.automatic_creation.ask(
+            request.client, cast("Sequence[str]", wanted.asked or ()), request.charges
+        )
     topics = wanted.topics(broker)
     if wanted.asked is not None and broker.recovery.is_behind:
         broker.recovery.recover_soon(one for topic in topics if topic is not None for one in topic.partitions)

@@ -146,22 +146,22 @@ class Charges:
             now_ms = self._quotas.now_ms()
             self._quotas.rate(limit.bucket, now_ms).record(max(0, size - self.fetched), now_ms)
 
-    def may_change(self, partitions: int, *, strictly: bool) -> bool:
+    def may_change(self, partitions: int, *, strictly: bool, waits: bool = True) -> bool:
         """Whether so many partitions may be made or deleted: then they are charged. To who asks in an old
-        version, which cannot be told so, everything is allowed, and he waits.
+        version, which cannot be told so, everything is allowed. He waits, and so does who is refused, unless
+        it is a request for something else that changes topics (`waits`).
         """
         limit = self._limits.get(MUTATIONS)
         if limit is None:
             return True
         now_ms = self._quotas.now_ms()
         bucket = self._quotas.tokens(limit.bucket, now_ms)
-        if strictly and bucket.is_in_debt(limit.bound, now_ms):
+        is_allowed = not (strictly and bucket.is_in_debt(limit.bound, now_ms))
+        if is_allowed:
+            bucket.spend(partitions, limit.bound, now_ms)
+        if waits and not (strictly and is_allowed):
             self._throttle(MUTATIONS, bucket.debt_ms(limit.bound, now_ms))
-            return False
-        bucket.spend(partitions, limit.bound, now_ms)
-        if not strictly:
-            self._throttle(MUTATIONS, bucket.debt_ms(limit.bound, now_ms))
-        return True
+        return is_allowed
 
     def count(self) -> None:
         """Count that this was throttled, if it was: once, when all is charged."""

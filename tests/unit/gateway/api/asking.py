@@ -24,7 +24,7 @@ from gateway.journal.internal_topic import partition_for
 from gateway.log.appends import Completions
 from gateway.log.idempotence.producers import PartitionProducers, ProducerCount
 from gateway.quotas.alteration import Values
-from gateway.quotas.client_quotas import ClientQuotas
+from gateway.quotas.client_quotas import Charges, ClientQuotas
 from gateway.quotas.connection_rates import ConnectionRates
 from gateway.quotas.entities import Entity
 from gateway.security.access import UNRESTRICTED, Access, ByAcls
@@ -163,6 +163,8 @@ class FakeBroker:
         self.node_id = NODE_ID
         self.access: Access = UNRESTRICTED
         """What those may do who ask."""
+        self.charges: Charges | None = None
+        """What they are charged for."""
         self.gateways = OneGateway(NODE_ID)
         self.preferred = None
         self.cluster_id = CLUSTER_ID
@@ -330,6 +332,7 @@ async def ask_async(broker: FakeBroker, request: Any, address: tuple[str, int] =
     access = getattr(broker, "access", UNRESTRICTED)  # some tests have a real broker
     asked = Request(header, body, frame, address, "client", trio.Event())
     asked.access = access
+    asked.charges = getattr(broker, "charges", None)
     framed = await api.handler(asked, broker)
     assert isinstance(framed, bytes)
     if api.at_once is not None:

@@ -128,6 +128,13 @@ def test_changes_are_refused_while_more_was_spent_than_there_is(quotas: ClientQu
     assert quotas.charges("alice", "app").may_change(1, strictly=True)
 
 
+def test_what_is_changed_beside_something_else_is_not_waited_for(quotas: ClientQuotas) -> None:
+    quotas.put(ALICE, {"controller_mutation_rate": 10})
+    charges = quotas.charges("alice", "app")
+    asked = [charges.may_change(60, strictly=True, waits=False) for _ in range(3)]
+    assert (asked, charges.throttle_ms) == ([True, True, False], 0)
+
+
 def test_nobody_feels_what_others_use(quotas: ClientQuotas) -> None:
     quotas.put(ANYBODY, {"producer_byte_rate": 1_000})
     for _ in range(100):
