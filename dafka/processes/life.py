@@ -367,6 +367,8 @@ class Life(abc.ABC):
             ),
             grant=broker.acls.grant,
             quotas=broker.quotas.clients,
+            connection_rates=broker.quotas.connections,
+            places=broker.quotas.places,
         )
         self._answer()
         async with trio.open_nursery() as nursery:

@@ -21,7 +21,7 @@ from gateway.cluster.gateway_orders import IS_ALIVE, GatewayOrders, GatewayRefus
 from gateway.cluster.gateways import OneGateway, SharedGateways
 from gateway.cluster.leading import Leading
 from gateway.cluster.preferred_leaders import PreferredLeaders, Wish
-from gateway.cluster.quotas import Quotas
+from gateway.cluster.quotas import Quotas, place_limits
 from gateway.cluster.replacement import Replacement
 from gateway.cluster.scram_users import ScramUsers
 from gateway.cluster.slot_leadership import SlotLeadership
@@ -280,6 +280,7 @@ class Cluster:
             if backoff_ms is None
             else parse_broker_integer(CLEANER_BACKOFF, backoff_ms)
         )
+        self.quotas.places.limits = place_limits(self.dynamic.in_force)
 
     def _check_there(self, topic: Topic) -> None:
         if self.topics.get(topic.name) is not topic:

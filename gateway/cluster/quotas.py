@@ -19,8 +19,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.catalog import keys
 from gateway.catalog.interface import CompareFailed, unchanged
+from gateway.configs.broker_validation import (
+    CONNECTIONS_PER_SECOND,
+    MOST_CONNECTIONS,
+    MOST_OF_ADDRESS,
+    MOST_OF_SOME,
+    parse_broker_integer,
+)
+from gateway.configs.checks import parse_address_counts
 from gateway.quotas.alteration import Values, altered
 from gateway.quotas.entities import IP, BadQuota, Entity, check_entity, check_value, described, sorted_pairs
+from gateway.quotas.places import PlaceLimits, Places
+from gateway.security.access import java_address
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -72,6 +82,21 @@ def key_of(entity: Entity) -> str:
     return keys.QUOTAS + hashlib.sha256(packed).hexdigest()[:32]
 
 
+def place_limits(configs: Mapping[str, str]) -> PlaceLimits:
+    """What broker configs say of connections; they were checked when they were set."""
+    named = {
+        "all": MOST_CONNECTIONS,
+        "of_address": MOST_OF_ADDRESS,
+        "per_second": CONNECTIONS_PER_SECOND,
+    }
+    numbers = {
+        field: parse_broker_integer(name, configs[name]) for field, name in named.items() if name in configs
+    }
+    counts = parse_address_counts(MOST_OF_SOME, configs.get(MOST_OF_SOME, ""))
+    of_some = {java_address(address): count for address, count in counts.items()}
+    return PlaceLimits()._replace(**numbers, of_some=of_some)
+
+
 class Quotas:
     """Those of a cluster, as of the last key that was taken (`gateway.cluster.following`); `clients` and
     `connections` go by them.
@@ -80,6 +105,7 @@ class Quotas:
     def __init__(self, catalog: Catalog, clients: ClientQuotas, connections: ConnectionRates) -> None:
         self.clients = clients
         self.connections = connections
+        self.places = Places()
         self._catalog = catalog
         self._by_key: dict[str, Kept] = {}
         self._of_ips: dict[str, Kept] = {}

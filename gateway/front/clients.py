@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 REFUSALS: Final = {
     "all": "there are as many as allowed",
     "client": "its client, or the network it is of, has as many as one may have",
+    "ip": "its address has as many as `max.connections.per.ip` or its overrides allow",
     "reserved": "the places that are left are for clients that have been here before",
 }
 """Why a connection is refused: a word for the metrics, and for people."""

@@ -121,6 +121,7 @@ class Connection:
         "_tls",
         "_work",
         "access",
+        "address",
         "client",
         "client_address",
         "memory",
@@ -131,12 +132,19 @@ class Connection:
     )
 
     def __init__(
-        self, sock: socket.socket, listener: Listener, context: ConnectionContext, client: Client
+        self,
+        sock: socket.socket,
+        listener: Listener,
+        context: ConnectionContext,
+        client: Client,
+        address: str,
     ) -> None:
         limits = context.limits
         self.socket = sock
         self._context = context
         self.client = client
+        self.address = address
+        """Where it comes from (`gateway.security.access.java_address`)."""
         self.client_address = join_host_port(*sock.getpeername()[:2])
         self._local_address = listener.advertised(sock.getsockname()[0])
         self.sasl = context.begin_session(listener)

@@ -5,6 +5,7 @@ A broker config is one of these:
 * the default of a topic config (`broker_validation.TOPIC_DEFAULTS`): it does what that config does;
 * set by an option of the gateway (`BY_OPTION`), and read-only while it runs, as in Kafka, but for those of
   `broker_validation.OWN_EFFECT`;
+* set while it runs, and by no option (`WHILE_IT_RUNS`);
 * told (`TOLD`): what it says is so, and there is nothing to set;
 * held (`HELD`): Kafka's default holds here, too, as a constant;
 * anything else has no effect: given back as Kafka's default; some of what Kafka can change while it runs is
@@ -35,6 +36,9 @@ BY_OPTION: Final[dict[str, str]] = {
     "offsets.retention.minutes": "--offsets-retention-minutes",
 }
 """Broker config -> the option of `dafka standalone` and `dafka gateway` that sets it."""
+
+WHILE_IT_RUNS: Final = frozenset(OWN_EFFECT) - BY_OPTION.keys()
+"""They are set while the gateway runs (`kafka-configs --entity-type brokers`)."""
 
 TOLD: Final = frozenset(
     {
@@ -84,6 +88,8 @@ def effect_of(name: str) -> str:
         return does if topic_config.effect else f"{does}: {NO_EFFECT}"
     if name in BY_OPTION:
         return f"set by {BY_OPTION[name]}" + (", and while it runs" if name in OWN_EFFECT else "")
+    if name in WHILE_IT_RUNS:
+        return "set while it runs"
     if name in TOLD:
         return "says what is so"
     if name in HELD:

@@ -22,6 +22,8 @@ from gateway.front.listener_sockets import open_listeners
 from gateway.front.listeners import Listener, parse_listener
 from gateway.front.server import Server
 from gateway.quotas.client_quotas import ClientQuotas
+from gateway.quotas.connection_rates import ConnectionRates
+from gateway.quotas.places import Places
 from gateway.security.sasl_session import SaslSession
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from wireproto.kafka.api_keys import is_flexible
@@ -212,6 +214,8 @@ async def running(
     begin_session: Callable[[Listener], SaslSession | None] = lambda _listener: None,
     tls_of: Callable[[Listener], ssl.SSLContext | None] = lambda _listener: None,
     quotas: ClientQuotas | None = None,
+    connection_rates: ConnectionRates | None = None,
+    places: Places | None = None,
 ) -> AsyncIterator[Running]:
     """A server for the length of the block, then shut down in order."""
     fakes = fakes or Fakes()
@@ -222,7 +226,7 @@ async def running(
     server = Server(
         registry=fakes.registry, broker=cast(Any, broker), metrics=Metrics(with_process=False), limits=limits,
         hurry=lambda _client: fakes.release.set(), begin_session=begin_session, tls_of=tls_of,
-        quotas=quotas,
+        quotas=quotas, connection_rates=connection_rates, places=places,
     )  # fmt: skip
     sockets = await open_listeners([parse_listener(listen)])
     async with trio.open_nursery() as nursery:
