@@ -44,6 +44,10 @@ OWN = {
     keys.PREFERRED: keys.preferred_key(TOPIC, 3),
     keys.FEATURES: keys.FEATURES,
     keys.REGISTERED: keys.REGISTERED,
+    keys.ACLS: f"{keys.ACLS}D",
+    keys.QUOTAS: f"{keys.QUOTAS}D",
+    keys.SCRAM: keys.scram_key("alice"),
+    keys.SCRAM_SECRET: keys.SCRAM_SECRET,
 }
 OF_PARTITION = {
     keys.PARTITIONS: RECORD,
