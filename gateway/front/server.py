@@ -39,6 +39,7 @@ from gateway.front.dispatch import Dispatcher
 from gateway.front.limits import ACCEPT_BACKOFF_SECONDS, CHECK_SECONDS, HURRY_SECONDS, MAX_LINGERING, Limits
 from gateway.front.listener_sockets import ListenerSocket, close_all
 from gateway.front.listeners import Listener, join_host_port
+from gateway.front.quota_metrics import QUOTAS, Quotas
 from gateway.quotas.client_quotas import ClientQuotas
 from gateway.quotas.connection_rates import ConnectionRates
 from gateway.quotas.places import Places
@@ -165,6 +166,7 @@ class Server:
             ("large answers",): self.context.response_memory,
         }
         metrics.register(MEMORY, budgets)
+        metrics.register(QUOTAS, Quotas(self.context.quotas, self._connection_rates))
 
     async def serve(
         self,

@@ -154,6 +154,21 @@ def test_what_begins_is_charged_then_and_what_follows_does_not_begin() -> None:
     serve(body)
 
 
+def test_metrics_count_what_was_throttled() -> None:
+    async def body(scene: Scene) -> None:
+        scene.quotas.put(ANONYMOUS, RATE)
+        await scene.client.send(use(1, 15_000))
+        assert await scene.client.frame() == told(1, 5_000)
+        text = scene.server.server.metrics.text().decode()
+        assert 'dafka_throttled_total{quota="producer_byte_rate"} 1' in text
+        assert 'dafka_throttled_seconds_total{quota="producer_byte_rate"} 5' in text
+        assert 'dafka_throttled_total{quota="consumer_byte_rate"} 0' in text
+        assert 'dafka_throttled_total{quota="connection_creation_rate"} 0' in text
+        assert "dafka_quota_meters 1" in text
+
+    serve(body)
+
+
 def test_without_quotas_nothing_is_charged() -> None:
     async def body(scene: Scene) -> None:
         await scene.client.send(use(1, 10**9), use(2, 10**9))
