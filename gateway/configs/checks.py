@@ -122,6 +122,7 @@ def parse_address_counts(name: str, text: str) -> dict[str, int]:
 
 
 MAX_COUNT: Final = 2**31 - 1
+"""The most that one of these counts may be: an int of Java."""
 
 _THROTTLED_REPLICA: Final = re.compile(r"([0-9]+:[0-9]+)?", re.ASCII)
 

@@ -72,7 +72,7 @@ from gateway.front.memory import ConnectionMemory
 from gateway.front.output import Output
 from gateway.front.throttle import EXEMPT, Bill, BusyTime
 from gateway.front.tls import HandshakeFailed, TlsLink, TlsOutput
-from gateway.security.principal import ANONYMOUS
+from gateway.security.principal import ANONYMOUS, Principal
 from gateway.security.sasl_session import SaslSession, Stage
 from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.framing import FrameReader
@@ -125,6 +125,7 @@ class Connection:
         "client",
         "client_address",
         "memory",
+        "place",
         "reason",
         "sasl",
         "socket",
@@ -142,14 +143,17 @@ class Connection:
         limits = context.limits
         self.socket = sock
         self._context = context
+        self.place = client
+        """Whose place it has."""
         self.client = client
+        """With whom it shares what it takes; its principal, once that is known."""
         self.address = address
         """Where it comes from (`gateway.security.access.java_address`)."""
         self.client_address = join_host_port(*sock.getpeername()[:2])
         self._local_address = listener.advertised(sock.getsockname()[0])
         self.sasl = context.begin_session(listener)
         """How the client says who it is, on a listener that asks for it."""
-        self.access = context.grant(ANONYMOUS, sock.getpeername()[0])
+        self.access = context.grant(ANONYMOUS, address)
         """What it may do."""
         self._frames = FrameReader(max_frame_bytes(self.sasl, limits.max_request_bytes))
         certificates = context.tls_of(listener)
@@ -261,11 +265,12 @@ class Connection:
     async def _read(self) -> None:
         """Takes requests until there is a reason to end; never raises for what a client or a handler does."""
         frames, deadlines, work = self._frames, self._deadlines, self._work
-        turns, quotas = work.turns, self._context.quotas
+        quotas = self._context.quotas
         serve = self._serve if self.sasl is None else partial(self._serve_if_known, self.sasl)
         in_a_row = 0
         try:
             while True:
+                turns = work.turns  # they are others once it is known whose
                 frame = frames.next_frame()
                 if frame is None:
                     if not await self._receive():
@@ -541,8 +546,16 @@ class Connection:
             check(sasl, route, header.api_version, now_ms)
             await self._serve(frame)
         if sasl.principal is not None and sasl.principal != self.access.principal:
-            self.access = self._context.grant(sasl.principal, self.socket.getpeername()[0])
+            self._is(sasl.principal)
         self._frames.max_frame_bytes = max_frame_bytes(sasl, limits.max_request_bytes)
+
+    def _is(self, principal: Principal) -> None:
+        """It has said who it is, for the first time: that stays so."""
+        self.access = self._context.grant(principal, self.address)
+        self.client = self._context.identify(str(principal), trio.current_time())
+        self.memory.move(self.client)
+        self._output.belong_to(self.client.turns)
+        self._work.turns = self.client.turns
 
     async def _take_token(self, sasl: SaslSession, token: bytes, now_ms: int) -> None:
         """A frame that is no request, after SaslHandshake 0."""

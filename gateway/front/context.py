@@ -25,6 +25,7 @@ from gateway.security.sasl_session import SaslSession
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
+    from gateway.front.clients import Client
 
 DECODING_AT_ONCE = 1
 """Large requests that are decoded at the same time: the interpreter works on one, whatever the threads."""
@@ -41,6 +42,10 @@ def _everything(principal: Principal, _address: str) -> Access:
 
 def _without_tls(_listener: Listener) -> None:
     """What is said can be read by all."""
+
+
+def _nobody_is_identified(principal: str, _now: float) -> Client:
+    raise RuntimeError(f"{principal} has said who he is where nobody is asked")
 
 
 def _no_quotas() -> ClientQuotas:
@@ -61,6 +66,7 @@ class ConnectionContext:
     `begin_session` makes what a connection of a listener with SASL has to go through; None for others.
     `tls_of` gives the certificates of a listener with TLS, as they are at that moment; None for others.
     `quotas` are those of clients, and what is used of them.
+    `identify` gives whose a connection is that has said who it is, by that principal and the time.
     `grant` gives what somebody may do who comes from an address (as the socket has it).
     """
 
@@ -79,6 +85,7 @@ class ConnectionContext:
     begin_session: Callable[[Listener], SaslSession | None] = _without_sasl
     tls_of: Callable[[Listener], ssl.SSLContext | None] = _without_tls
     grant: Callable[[Principal, str], Access] = _everything
+    identify: Callable[[str, float], Client] = _nobody_is_identified
     quotas: ClientQuotas = field(default_factory=_no_quotas)
     handshakes: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(HANDSHAKES_AT_ONCE))
     shutting_down: trio.Event = field(default_factory=trio.Event)

@@ -153,6 +153,7 @@ class Server:
         """Where it accepts clients, as HOST:PORT."""
         self.connections: set[Connection] = set()
         self._clients = Clients(self.context)
+        self.context.identify = self._clients.identify
         self._departures = Departures()
         self._lingering = 0
         self._is_suspended = False
@@ -347,7 +348,9 @@ class Server:
             self._departures.forget(connection.socket)
             self.context.readiness.forget(connection.socket)
             self.connections.discard(connection)
-            self._clients.leave(connection.client, trio.current_time())
+            self._clients.leave(connection.place, trio.current_time())
+            if connection.client is not connection.place:
+                self._clients.part(connection.client)
             self._places.leave(connection.address)
             self.metrics.connections_open -= 1
             self.metrics.connection_closed(connection.reason or "shutdown")

@@ -21,7 +21,6 @@ REASONS: Final[dict[int, str]] = {
     39: SECURITY,
     40: SECURITY,
     41: SECURITY,
-    49: "no quotas",
     51: SECURITY,
     68: NEW_GROUPS,
     69: NEW_GROUPS,

@@ -55,6 +55,8 @@ TOLD: Final = frozenset(
 
 HELD: Final[dict[str, str]] = {
     "connections.max.idle.ms": "A connection without a request for so long is closed.",
+    "controller.quota.window.num": "Seconds' worth of changes of topics that may be made at once.",
+    "controller.quota.window.size.seconds": "The same, in windows of a second.",
     "delete.topic.enable": "Topics can be deleted.",
     "fetch.max.bytes": "A Fetch gets no more bytes of records, but for a first batch that is larger.",
     "offset.metadata.max.bytes": "Longer metadata of an offset is OFFSET_METADATA_TOO_LARGE.",
@@ -62,6 +64,8 @@ HELD: Final[dict[str, str]] = {
     "offsets.retention.check.interval.ms": "So often all groups are looked at for offsets to forget.",
     "offsets.topic.num.partitions": "Partitions of __consumer_offsets.",
     "offsets.topic.segment.bytes": "The topic config segment.bytes of __consumer_offsets.",
+    "quota.window.num": "Samples by which rates of quotas are measured.",
+    "quota.window.size.seconds": "How long each is, and most that a `request_percentage` throttles.",
     "socket.request.max.bytes": "A larger request ends the connection.",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": (
         "So often transactions are looked at that are open for too long."

@@ -17,7 +17,7 @@ from dafka.processes.mesh_metrics import register_beacon, register_nodes, regist
 from dafka.processes.store_metrics import register_store
 from dafka.processes.survey_metrics import register_survey
 from gateway.common.metrics import Described, Metrics
-from gateway.front.quota_metrics import QUOTAS
+from gateway.front.quota_metrics import QUOTAS, Quotas
 from gateway.front.server import MEMORY
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -35,7 +35,7 @@ SECTIONS: Final[dict[str, Callable[[Metrics], None]]] = {
         metrics, MagicMock(by_partition=True)
     ),
     "Clients: gateways": lambda metrics: metrics.register(MEMORY, {}),
-    "Quotas: gateways": lambda metrics: metrics.register(QUOTAS, MagicMock()),
+    "Quotas: gateways": lambda metrics: metrics.register(QUOTAS, Quotas(MagicMock(), MagicMock())),
     "The log and groups: gateways": lambda metrics: register_gateway(metrics, MagicMock()),
     "Stores": lambda metrics: register_store(metrics, MagicMock()),
     "Towers": lambda metrics: register_tower(metrics, MagicMock()),

@@ -23,6 +23,7 @@ from gateway.groups.expiry import CHECK_SECONDS
 from gateway.groups.internal_topic import OFFSETS_TOPIC_CONFIGS, OFFSETS_TOPIC_PARTITIONS
 from gateway.groups.offsets import OFFSET_METADATA_MAX_BYTES
 from gateway.journal.group_commit import WRITE_TIMEOUT_SECONDS
+from gateway.quotas.rate import KAFKAS_WINDOWS
 from gateway.transactions.coordinator import MAX_TIMEOUT_MS
 from gateway.transactions.internal_topic import TRANSACTION_TOPIC_CONFIGS, TRANSACTION_TOPIC_PARTITIONS
 from gateway.transactions.sweep import EXPIRATION_MS, EXPIRY_SECONDS, TIMEOUTS_SECONDS
@@ -33,6 +34,8 @@ from wireproto.kafka.errors import KafkaError
 
 CONSTANTS: dict[str, object] = {
     "connections.max.idle.ms": int(IDLE_SECONDS * 1000),
+    "controller.quota.window.num": KAFKAS_WINDOWS.samples,
+    "controller.quota.window.size.seconds": KAFKAS_WINDOWS.each_ms // 1000,
     "delete.topic.enable": "true",
     "fetch.max.bytes": MAX_RESPONSE_BYTES,
     "offset.metadata.max.bytes": OFFSET_METADATA_MAX_BYTES,
@@ -40,6 +43,8 @@ CONSTANTS: dict[str, object] = {
     "offsets.retention.check.interval.ms": int(CHECK_SECONDS * 1000),
     "offsets.topic.num.partitions": OFFSETS_TOPIC_PARTITIONS,
     "offsets.topic.segment.bytes": OFFSETS_TOPIC_CONFIGS["segment.bytes"],
+    "quota.window.num": KAFKAS_WINDOWS.samples,
+    "quota.window.size.seconds": KAFKAS_WINDOWS.each_ms // 1000,
     "socket.request.max.bytes": MAX_REQUEST_BYTES,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": int(TIMEOUTS_SECONDS * 1000),
     "transaction.max.timeout.ms": MAX_TIMEOUT_MS,
