@@ -424,24 +424,16 @@ class Connection:
             body = route.decoder(header.api_version, frame, header.body_offset)
         else:
             body = await decode_counted(context, memory, self._work, route, header, frame, answers.flush)
-        request = self._request(header, body, frame, arrived, bill)
-        if begins:
-            await self._begin(route, request, size, decoded, started, bill)
-        else:
-            await self._answer(route, request, size, started, bill)
-
-    def _request(
-        self, header: RequestHeader, body: Any, frame: memoryview, arrived: float, bill: Bill | None
-    ) -> Request:
         request = Request(
-            header, body, frame, self._local_address, self.client_address, self._context.shutting_down,
+            header, body, frame, self._local_address, self.client_address, context.shutting_down,
             self.client.response_memory, arrived, self.client.name, self._work,
         )  # fmt: skip
         request.access = self.access
         request.sasl = self.sasl
-        if bill is not None:
-            request.charges = bill.charges
-        return request
+        if begins:
+            await self._begin(route, request, size, decoded, started, bill)
+        else:
+            await self._answer(route, request, size, started, bill)
 
     def _answered_at_once(
         self, route: Route, header: RequestHeader, frame: memoryview, started: float, bill: Bill | None
@@ -476,6 +468,8 @@ class Connection:
         self, route: Route, request: Request, size: int, decoded: int, started: float, bill: Bill | None
     ) -> None:
         context, answers = self._context, self._answers
+        if bill is not None:
+            request.charges = bill.charges
         while answers.pending and not answers.has_room(size + decoded):
             answers.flush()
             await answers.progress.wait()
@@ -514,6 +508,8 @@ class Connection:
         request.let_go = self._let_go
         request.gone = self._deadlines.left_since != math.inf
         self._handling = request
+        if bill is not None:
+            request.charges = bill.charges
         if route.key == API_VERSIONS_KEY:
             self.software = _software(request)
         began = 0.0 if route.stats.requests % MEASURED else perf_counter()
