@@ -62,6 +62,7 @@ REGISTERED: dict[int, range] = {
     45: range(2),  # AlterPartitionReassignments
     46: range(1),  # ListPartitionReassignments
     48: range(2),  # DescribeClientQuotas
+    49: range(2),  # AlterClientQuotas
     50: range(1),  # DescribeUserScramCredentials
     55: range(3),  # DescribeQuorum
     47: range(1),  # OffsetDelete
