@@ -27,6 +27,9 @@ PERCENT_PER_NANOSECOND: Final = 100 / 1e9
 MAX_REMEMBERED: Final = 4_096
 """Clients whose limits are remembered: until there are more, or the quotas are others."""
 
+MAX_REMEMBERED_NAMES: Final = 256
+"""Characters of a user and a client id together of which this is so."""
+
 UNLIMITED: Final = 2**63 - 1
 
 
@@ -74,12 +77,17 @@ class ClientQuotas:
         """What is to be charged for a request of this client."""
         limits = self._limits.get((user, client_id))
         if limits is None:
+            limits = self._find(user, client_id)
+        return Charges(self, limits)
+
+    def _find(self, user: str, client_id: str) -> Mapping[str, Limit]:
+        found = {key: self._table.limit(key, user, client_id) for key in KEYS}
+        limits = {key: limit for key, limit in found.items() if limit is not None}
+        if len(user) + len(client_id) <= MAX_REMEMBERED_NAMES:
             if len(self._limits) >= MAX_REMEMBERED:
                 self._limits = {}
-            found = {key: self._table.limit(key, user, client_id) for key in KEYS}
-            limits = {key: limit for key, limit in found.items() if limit is not None}
             self._limits[user, client_id] = limits
-        return Charges(self, limits)
+        return limits
 
     def rate(self, bucket: Bucket, now_ms: int) -> Rate:
         """What was used of a bucket, asked for now."""

@@ -3,7 +3,7 @@
 Clients choose their ids, so they choose how many buckets there are. Of one user there are `MAX_OF_ONE` at
 most, of all `MAX_METERS`: then the one is forgotten that was asked for least lately, first of the same user.
 What is forgotten begins anew, with nothing used; who has a new id for each request would have that anyway.
-A long id is kept as its digest, so a meter takes a kilobyte at most.
+A long id is kept as its digest, so a meter takes two kilobytes at most.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Final, Generic, TypeVar
 
 from gateway.quotas.table import Bucket
 
-MAX_METERS: Final = 20_000
-"""Of one kind, in one gateway."""
+MAX_METERS: Final = 10_000
+"""Of one kind, in one gateway: some twenty megabytes."""
 
-MAX_OF_ONE: Final = 2_000
+MAX_OF_ONE: Final = 5_000
 """Of one user; those that are of a client id and no user count as one user's."""
 
 IDLE_MS: Final = 3_600_000

@@ -165,9 +165,18 @@ def test_other_quotas_are_in_force_at_once_and_what_was_used_counts(quotas: Clie
 
 def test_client_ids_make_no_more_meters_than_there_may_be(quotas: ClientQuotas) -> None:
     quotas.put(ANY_CLIENT, {"producer_byte_rate": 1_000})
-    for client in range(2_100):
+    for client in range(5_100):
         quotas.charges("mallory", f"id-{client}").produced(1)
-    assert quotas.measured == 2_000
+    assert quotas.measured == 5_000
+
+
+def test_what_is_remembered_of_clients_is_bounded(quotas: ClientQuotas) -> None:
+    quotas.put(ANY_CLIENT, {"producer_byte_rate": 1_000})
+    for client in range(5_000):
+        quotas.charges("mallory", f"id-{client}")
+        quotas.charges("mallory", f"id-{client}" + "x" * 30_000).produced(1)
+    assert len(quotas._limits) <= 4_096
+    assert max(len(user) + len(client_id) for user, client_id in quotas._limits) <= 256
 
 
 class TestMeters:
