@@ -13,8 +13,8 @@ from gateway.common.handlers import Request, Response
 from gateway.front.throttle import BusyTime
 from gateway.quotas.client_quotas import Charges, ClientQuotas
 from gateway.quotas.entities import CLIENT_ID, USER, Entity
-from gateway.security.plain import PlainExchange
 from gateway.security.sasl_session import SaslSession
+from tests.unit.gateway.front.test_authentication import Speaker, session_of, with_sasl
 from tests.unit.gateway.kafka_wire import (
     BEGIN,
     ECHO,
@@ -82,7 +82,7 @@ def serve(body: Callable[[Scene], Awaitable[None]], session: SaslSession | None 
 
     async def main() -> None:
         quotas = ClientQuotas(lambda: round(trio.current_time() * 1_000))
-        serving = running(fakes=Charging(), quotas=quotas, begin_session=lambda _listener: session)
+        serving = running(fakes=with_sasl(Charging()), quotas=quotas, begin_session=lambda _listener: session)
         async with serving as server, server.client() as client:
             await body(Scene(server, client, quotas, clock))
 
@@ -216,7 +216,20 @@ def test_who_is_not_known_yet_is_not_charged() -> None:
         assert size_and_id[4:] == (1).to_bytes(4, "big")
         assert scene.quotas.measured == 0
 
-    serve(body, SaslSession({"PLAIN": lambda: PlainExchange(lambda _user, _password: True)}, 0))
+    serve(body, session_of("alice"))
+
+
+def test_who_is_known_is_charged_by_his_name() -> None:
+    async def body(scene: Scene) -> None:
+        scene.quotas.put(frozenset({(USER, "alice")}), RATE)
+        scene.quotas.put(ANONYMOUS, {"producer_byte_rate": 1.0})
+        speaker = Speaker(scene.client)
+        await speaker.handshake()
+        assert (await speaker.authenticate(b"\0alice\0secret")).error_code == 0
+        await scene.client.send(use(1, 15_000))
+        assert await scene.client.frame() == told(1, 5_000)
+
+    serve(body, session_of("alice"))
 
 
 class TestBusyTime:
