@@ -424,6 +424,9 @@ class Life(abc.ABC):
             principal_rules=PrincipalRules(self.settings.tls_principal_rules),
             grant=broker.acls.grant,
             audit=audit,
+            quotas=broker.quotas.clients,
+            connection_rates=broker.quotas.connections,
+            places=broker.quotas.places,
         )
         broker.scram_users.on_revoked(partial(_revoke, server))
         self._answer()

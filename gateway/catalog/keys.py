@@ -32,6 +32,7 @@
 /registered                           which gateway has said last what it can, and in which life
 /acls/<digest>                        an ACL (`gateway.cluster.acls`)
 /scram/<user>                         what is kept of a user's passwords (`gateway.cluster.scram_users`)
+/quotas/<digest>                      the quotas of an entity (`gateway.cluster.quotas`)
 /scram-secret                         makes salts for users that there are not
 
 Which compares a transaction needs that changes one of them: `gateway.catalog.fence_rules`.
@@ -71,6 +72,7 @@ PREFERRED = "/preferred/"
 FEATURES = "/features"
 REGISTERED = "/registered"
 ACLS = "/acls/"
+QUOTAS = "/quotas/"
 SCRAM = "/scram/"
 SCRAM_SECRET = "/scram-secret"  # noqa: S105 - a key, and no secret
 

@@ -21,6 +21,7 @@ from gateway.cluster.gateway_orders import IS_ALIVE, GatewayOrders, GatewayRefus
 from gateway.cluster.gateways import OneGateway, SharedGateways
 from gateway.cluster.leading import Leading
 from gateway.cluster.preferred_leaders import PreferredLeaders, Wish
+from gateway.cluster.quotas import Quotas, place_limits
 from gateway.cluster.replacement import Replacement
 from gateway.cluster.scram_users import Change, Refusal, ScramUsers, Upsertion
 from gateway.cluster.slot_leadership import SlotLeadership
@@ -36,6 +37,10 @@ from gateway.log.context import LogContext
 from gateway.log.recovery.recovery import Recovery
 from gateway.log.retention import Retention
 from gateway.log.topic import Topic
+from gateway.quotas.alteration import Values
+from gateway.quotas.client_quotas import ClientQuotas
+from gateway.quotas.connection_rates import ConnectionRates
+from gateway.quotas.entities import Entity
 from gateway.security.acls import Acl
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -51,6 +56,11 @@ ChangeConfigs = Callable[[Mapping[str, str]], dict[str, str]]
 
 
 logger = logging.getLogger(__name__)
+
+
+def _now_ms() -> int:
+    """A clock that does not go back."""
+    return int(trio.current_time() * 1_000)
 
 
 class Parked(Protocol):
@@ -87,6 +97,7 @@ class Cluster:
         self.features.read()
         self.scram_users = ScramUsers(context.catalog)
         self.acls = Acls(context.catalog, settings)
+        self.quotas = Quotas(context.catalog, ClientQuotas(_now_ms), ConnectionRates(_now_ms))
         self.dynamic = DynamicConfigs(context.catalog, self.node_id)
         self.gateways: OneGateway | SharedGateways = OneGateway(self.node_id, settings.rack)
         if isinstance(leadership, SlotLeadership):
@@ -116,7 +127,7 @@ class Cluster:
                 self.leading.place(topic.partitions)
         self.following = Following(
             context, self.topics, self.dynamic, stores, self.recovery, self.leading, self.features,
-            {keys.SCRAM: self.scram_users, keys.ACLS: self.acls},
+            {keys.SCRAM: self.scram_users, keys.ACLS: self.acls, keys.QUOTAS: self.quotas},
         )  # fmt: skip
         self.following.on_configs(self._apply_dynamic)
         self.following.on_deleted(context.segments_dropped)
@@ -270,6 +281,7 @@ class Cluster:
             if backoff_ms is None
             else parse_broker_integer(CLEANER_BACKOFF, backoff_ms)
         )
+        self.quotas.places.limits = place_limits(self.dynamic.in_force)
 
     def _check_there(self, topic: Topic) -> None:
         if self.topics.get(topic.name) is not topic:
@@ -296,6 +308,19 @@ class Cluster:
             partition.delete()
         await self.deletion.bury(topic)
         await self.following.take()
+
+    async def alter_quotas(self, changes: Mapping[Entity, Values], addresses: Mapping[Entity, str]) -> None:
+        """Have entities have other quotas; in force when this returns, on other gateways as soon as they
+        follow. Raises KafkaError: as `Quotas.alter`, and as `Changes.make`.
+        """
+        await self.changes.make(partial(self._alter_quotas, changes, addresses))
+
+    async def _alter_quotas(self, changes: Mapping[Entity, Values], addresses: Mapping[Entity, str]) -> None:
+        await self.following.take()  # what others have set is seen
+        try:
+            await self.quotas.alter(changes, addresses)
+        finally:
+            await self.following.take()
 
     async def change_features(self, decide: Decide) -> None:
         """Have other levels of features in effect. Raises KafkaError: what `decide` raises, and as

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gateway.catalog import keys
 from gateway.catalog.interface import MAX_VALUE_BYTES
+from gateway.cluster import quotas
 from gateway.cluster.acls import check as check_acl
 from gateway.cluster.lineage import Life, Lineage
 from gateway.cluster.scram_users import SECRET_BYTES
@@ -131,6 +132,10 @@ def _segment(name: str, value: bytes) -> None:
     _need(all(isinstance(one, str) for one in (segment.address, *segment.members)), "address or members")
 
 
+def _quotas(name: str, value: bytes) -> None:
+    _need(quotas.key_of(quotas.unpack(value).entity) == keys.QUOTAS + name, "key")
+
+
 def _lineage(_name: str, value: bytes) -> None:
     lineage = Lineage.unpack(value)
     names = (lineage.name, lineage.parent, *lineage.ancestors)
@@ -183,6 +188,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, bytes], None]]] = {
     keys.ACLS: _acl,
     keys.SCRAM: _user,
     keys.SCRAM_SECRET: _scram_secret,
+    keys.QUOTAS: _quotas,
 }
 
 

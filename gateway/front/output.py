@@ -58,6 +58,10 @@ class Output:
         self.drain_began = math.inf
         self.drained = 0
 
+    def belong_to(self, turns: Turns) -> None:
+        """What is sent from now on is charged there."""
+        self._turns = turns
+
     def put(self, response: Response) -> int:
         """Adds an answer after those that are here; its size in bytes."""
         if response is None:

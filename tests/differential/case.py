@@ -69,6 +69,7 @@ REGISTERED: dict[int, range] = {
     45: range(2),  # AlterPartitionReassignments
     46: range(1),  # ListPartitionReassignments
     48: range(2),  # DescribeClientQuotas
+    49: range(2),  # AlterClientQuotas
     50: range(1),  # DescribeUserScramCredentials
     51: range(1),  # AlterUserScramCredentials
     55: range(3),  # DescribeQuorum

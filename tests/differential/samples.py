@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from kafka.protocol.admin import (
+    AlterClientQuotasRequest,
     AlterConfigsRequest,
     AlterPartitionReassignmentsRequest,
     AlterReplicaLogDirsRequest,
@@ -164,6 +165,15 @@ def _acls_deleted(_: Side, version: int) -> Any:
     return DeleteAclsRequest(version=version, filters=[one])
 
 
+def _quotas(_: Side, version: int) -> Any:
+    of = AlterClientQuotasRequest.EntryData
+    entry = of(
+        entity=[of.EntityData(entity_type="user", entity_name=NOBODY)],
+        ops=[of.OpData(key="consumer_byte_rate", value=0.0, remove=True)],
+    )
+    return AlterClientQuotasRequest(version=version, entries=[entry], validate_only=False)
+
+
 def _no_user_deleted(_: Side, version: int) -> Any:
     one = AlterUserScramCredentialsRequest.ScramCredentialDeletion(name=NOBODY, mechanism=1)
     return AlterUserScramCredentialsRequest(version=version, deletions=[one], upsertions=[])
@@ -241,6 +251,7 @@ _SAMPLES: dict[int, Callable[[Side, int], Any]] = {
     46: lambda _, version: ListPartitionReassignmentsRequest(version=version, timeout_ms=100, topics=None),
     47: lambda _, __: offsets.delete(GROUP, {TOPIC: [0]}),
     48: lambda _, version: DescribeClientQuotasRequest(version=version, components=[], strict=False),
+    49: _quotas,
     50: lambda _, version: DescribeUserScramCredentialsRequest(version=version, users=None),
     51: _no_user_deleted,
     55: _quorum,

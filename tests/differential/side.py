@@ -402,6 +402,10 @@ class Side:
             self.put(topic, *batches, partition=partition)
             self.server.filled.add((topic, partition))
 
+    def until(self, request: Any, is_so: Callable[[Any], bool]) -> None:
+        """Waits until the answer is so: what was changed is told a moment later. It is not compared."""
+        _until(lambda: is_so(self._quietly(request)), "what was changed is not told")
+
     def _quietly(self, request: Any) -> Any:
         return self.for_set_up.ask(request)
 

@@ -19,7 +19,6 @@ REASONS: Final[dict[int, str]] = {
     39: TOKENS,
     40: TOKENS,
     41: TOKENS,
-    49: "no quotas",
     68: NEW_GROUPS,
     69: NEW_GROUPS,
     76: SHARE_GROUPS,

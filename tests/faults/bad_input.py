@@ -147,7 +147,8 @@ SPECIAL: Final[dict[str, tuple[str, ...]]] = {
     "AlterPartitionReassignments": (_CASES + "leaders.py::reassignments",),
     "ListPartitionReassignments": (_CASES + "leaders.py::ongoing",),
     "OffsetDelete": (_OFFSETS + "test_the_internal_topic_cannot_be_named", _CASES + "offsets.py::deletes"),
-    "DescribeClientQuotas": (_CASES + "nothing_there.py::quotas",),
+    "DescribeClientQuotas": (_CASES + "nothing_there.py::quotas", _CASES + "client_quotas.py::what_is_there"),
+    "AlterClientQuotas": (_CASES + "client_quotas.py::faults",),
     "DescribeUserScramCredentials": (_BAD + "test_too_many_small_questions_are_refused",),
     "AlterUserScramCredentials": (
         _BAD + "test_too_many_small_questions_are_refused",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
@@ -16,6 +16,7 @@ from gateway.administration.automatic_creation import AutomaticCreation
 from gateway.cluster.acls import Acls
 from gateway.cluster.features import Decide, Features
 from gateway.cluster.gateways import OneGateway
+from gateway.cluster.quotas import Quotas, key_of
 from gateway.cluster.scram_users import Change, Refusal, ScramUsers
 from gateway.common.budget import Budget
 from gateway.common.handlers import Request
@@ -24,6 +25,10 @@ from gateway.front.registry import load_apis
 from gateway.journal.internal_topic import partition_for
 from gateway.log.appends import Completions
 from gateway.log.idempotence.producers import PartitionProducers, ProducerCount
+from gateway.quotas.alteration import Values
+from gateway.quotas.client_quotas import Charges, ClientQuotas
+from gateway.quotas.connection_rates import ConnectionRates
+from gateway.quotas.entities import Entity
 from gateway.security.access import UNRESTRICTED, Access, ByAcls
 from gateway.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from gateway.security.authorizer import Authorizer
@@ -160,10 +165,13 @@ class FakeBroker:
         self.node_id = NODE_ID
         self.access: Access = UNRESTRICTED
         """What those may do who ask."""
+        self.charges: Charges | None = None
+        """What they are charged for."""
         self.gateways = OneGateway(NODE_ID)
         self.preferred = None
         self.cluster_id = CLUSTER_ID
         self.features = Features(MemoryCatalog(), NODE_ID)
+        self.quotas = Quotas(MemoryCatalog(), ClientQuotas(lambda: NOW_MS), ConnectionRates(lambda: NOW_MS))
         self.topics = FakeTopics()
         self.scram_users = ScramUsers(MemoryCatalog())
         self.stores: Any = SimpleNamespace(
@@ -208,6 +216,13 @@ class FakeBroker:
         self.transactions: Any = FakeCoordinator()
         self.failure: KafkaError | None = None
         self.automatic_creation = AutomaticCreation(self)  # type: ignore[arg-type]
+
+    async def alter_quotas(self, changes: Mapping[Entity, Values], addresses: Mapping[Entity, str]) -> None:
+        if self.failure:
+            raise self.failure
+        await self.quotas.alter(changes, addresses)
+        for entity in changes:
+            self.quotas.take(key_of(entity))
 
     async def change_features(self, decide: Decide) -> None:
         await self.features.change(decide)
@@ -330,6 +345,7 @@ async def ask_async(broker: FakeBroker, request: Any, address: tuple[str, int] =
     access = getattr(broker, "access", UNRESTRICTED)  # some tests have a real broker
     asked = Request(header, body, frame, address, "client", trio.Event())
     asked.access = access
+    asked.charges = getattr(broker, "charges", None)
     framed = await api.handler(asked, broker)
     assert isinstance(framed, bytes)
     if api.at_once is not None:

@@ -103,7 +103,7 @@ def test_who_connects_and_says_nothing_is_closed() -> None:
 def test_who_asks_but_never_says_who_he_is_is_closed() -> None:
     """The one request that may come before that is no reason to wait for long."""
     clock = MockClock()
-    fakes = with_sasl()
+    fakes = with_sasl(Fakes())
 
     def begin(_listener: Listener) -> SaslSession:
         return SaslSession({"PLAIN": lambda: PlainExchange(lambda _user, _password: True)})
