@@ -347,3 +347,12 @@ def session_of(user: str) -> SaslSession:
         return PlainExchange(lambda name, password: (name, password) == (user, "secret"))
 
     return SaslSession({"PLAIN": begin}, SESSION_MS)
+
+
+def test_a_token_before_a_handshake_is_hung_up_on() -> None:
+    async def main() -> None:
+        async with speaker() as one:
+            await one.client.send(encode(SaslAuthenticateRequest(version=2, auth_bytes=RIGHT)))
+            assert await one.client.closed()
+
+    run(main)
