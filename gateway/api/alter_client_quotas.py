@@ -18,9 +18,10 @@ Differs from Kafka
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from gateway.administration.addresses import addresses_of
+from gateway.answers.denied import cluster_denied
 from gateway.answers.element_limit import MAX_CHANGED, check_elements
 from gateway.answers.encoding import answer_of
 from gateway.common.costs import ELEMENT
@@ -28,7 +29,7 @@ from gateway.common.handlers import Request, Response, api
 from gateway.configs.values import quoted
 from gateway.quotas.alteration import Alteration, judged
 from gateway.quotas.entities import IP, Entity, sorted_pairs
-from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
+from gateway.security.acls import Operation
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 _Answer: Any = RESPONSE_CLASSES[ApiKey.ALTER_CLIENT_QUOTAS]
 _Error = tuple[ErrorCode, str]
 
-DENIED: Final = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
-
 
 @api(key=ApiKey.ALTER_CLIENT_QUOTAS, name="AlterClientQuotas", min_version=0, max_version=1)
 async def alter_client_quotas(request: Request, broker: Broker) -> Response:
@@ -51,12 +50,14 @@ async def alter_client_quotas(request: Request, broker: Broker) -> Response:
     changes = sum(1 + len(entry.entity) + len(entry.ops) for entry in entries)
     check_elements(changes, "entities and changes of quotas", MAX_CHANGED)
     wanted = await request.work.each(_alteration, entries, ELEMENT)
-    if request.access.may(Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
-        errors = await _alter(broker, wanted, validate_only=request.body.validate_only)
+    entities = [one.entity for one in wanted]
+    if denied := cluster_denied(request.access, Operation.ALTER_CONFIGS):
+        errors = dict.fromkeys(entities, (denied.code, denied.message))
     else:
-        errors = dict.fromkeys((one.entity for one in wanted), DENIED)
+        errors = await _alter(broker, wanted, validate_only=request.body.validate_only)
+        entities = list(dict.fromkeys(entities))
     results = []
-    for entity in dict.fromkeys(one.entity for one in wanted):
+    for entity in entities:
         await request.work.before(ELEMENT)
         results.append(_result(entity, errors.get(entity)))
     return await answer_of(len(results), request, _Answer(throttle_time_ms=0, entries=results))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka.protocol.admin import (
+    AlterClientQuotasRequest,
     AlterUserScramCredentialsRequest,
     CreateAclsRequest,
     DeleteAclsRequest,
@@ -19,7 +20,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from tests.differential.case import as_each
-from tests.differential.cases import nothing_there, update_features
+from tests.differential.cases import client_quotas, nothing_there, update_features
 from tests.differential.cases.sasl import ask_versions
 from tests.differential.principals import EVERYBODY, PASSWORDS, SEE_THE_CLUSTER
 from tests.differential.rights import credential
@@ -71,6 +72,15 @@ def quotas(side: Side, version: int) -> None:
     for label, kind in {"users": "user", "an unknown type": "group"}.items():
         component = one(entity_type=kind, match_type=0, match="nobody")
         side.ask(DescribeClientQuotasRequest(version=version, components=[component], strict=False), label)
+
+
+@as_each(AlterClientQuotasRequest, principals=EVERYBODY)
+def quotas_changed(side: Side, version: int) -> None:
+    """What is not there is removed, so that all may ask."""
+    gone = client_quotas.entry([("user", "nobody")], [("producer_byte_rate", None)])
+    wrong = client_quotas.entry([("user", "nobody")], [("no_such_rate", 1.0)])
+    for label, entries in {"one": [gone], "a wrong one": [gone, wrong]}.items():
+        side.ask(client_quotas.alteration(version, *entries), label)
 
 
 @as_each(DescribeUserScramCredentialsRequest, principals=EVERYBODY)

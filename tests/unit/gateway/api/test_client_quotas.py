@@ -170,7 +170,8 @@ def test_who_may_not_is_told_for_each_entity() -> None:
     broker = FakeBroker()
     broker.access = allowed((Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME))
     asked = [entry(ALICE, {"producer_byte_rate": 1}), entry({}, {}), entry(ALICE, {})]
-    assert alter(broker, *asked) == [(31, "Cluster authorization failed.", parts) for parts in (ALICE, {})]
+    why = "The request is not authorized: it needs ALTER_CONFIGS on the cluster."
+    assert alter(broker, *asked) == [(31, why, parts) for parts in (ALICE, {}, ALICE)]
     assert describe(broker) == []
     broker.access = allowed((Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME))
     assert alter(broker, *asked[:1]) == [(0, None, ALICE)]
