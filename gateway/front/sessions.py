@@ -1,5 +1,5 @@
-"""What a connection of a listener with SASL goes through: the mechanisms that there are, over the users that
-there are.
+"""What a connection of a listener with SASL goes through: the mechanisms that there are, over the users and
+delegation tokens that there are.
 """
 
 from __future__ import annotations
@@ -25,10 +25,19 @@ PLAIN: Final = "PLAIN"
 
 
 class Sessions:
-    """`secret` is the cluster's (`ScramUsers.secret`); `max_session_ms` is `connections.max.reauth.ms`."""
+    """`secret` is the cluster's (`ScramUsers.secret`); `max_session_ms` is `connections.max.reauth.ms`;
+    `known_token` gives who comes in by the delegation token with an id.
+    """
 
-    def __init__(self, users: ScramUsers, secret: bytes, max_session_ms: int = 0) -> None:
+    def __init__(
+        self,
+        users: ScramUsers,
+        secret: bytes,
+        max_session_ms: int = 0,
+        known_token: Callable[[Hash, str], Known | None] = lambda _kind, _id: None,
+    ) -> None:
         self._users = users
+        self._known_token = known_token
         self._secret = secret
         self._max_session_ms = max_session_ms
         self._mechanisms: dict[str, Callable[[], Exchange]] = {
@@ -45,7 +54,7 @@ class Sessions:
     def _scram(self, kind: Hash) -> ScramExchange:
         def lookup(name: str, is_token: bool) -> Known | None:
             if is_token:
-                return None
+                return self._known_token(kind, name)
             gateway = gateways.gateway_of(name)
             if gateway is None:
                 return self._users.known(kind, name)

@@ -9,8 +9,9 @@ from gateway.cluster.scram_users import ScramUsers, Upsertion
 from gateway.front.listeners import Listener
 from gateway.front.sessions import Sessions
 from gateway.security.gateways import name_of, salted_password
+from gateway.security.principal import Principal
 from gateway.security.protocol import SecurityProtocol
-from gateway.security.scram import Hash
+from gateway.security.scram import Hash, Known, credential_of
 from gateway.security.scram_client import ScramClient
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.cluster.test_scram_users import upsertion
@@ -68,3 +69,29 @@ def test_a_gateway_comes_in_by_what_the_catalog_has_and_by_no_password() -> None
     client.check(session.authenticate(client.final(told.token), 2, 0).token)
     assert str(session.principal) == "Gateway:3"
     assert not comes_in(made, "PLAIN", b"\0__gateway-3\0" + salted)
+
+
+@pytest.mark.parametrize("kind", list(Hash))
+@pytest.mark.parametrize(
+    ("name", "extensions", "comes_in"),
+    [("id", ",tokenauth=true", True), ("id", "", False), ("alice", ",tokenauth=true", False)],
+)
+def test_who_comes_in_by_a_token_is_its_owner_for_as_long_as_it_lasts(
+    kind: Hash, name: str, extensions: str, comes_in: bool
+) -> None:
+    known = Known(credential_of(kind, "hmac", b"salt", 4096), Principal("User", "bob"), 5_000, "id")
+    users = ScramUsers(MemoryCatalog())
+    trio.run(users.alter, [upsertion("alice", kind)])
+    tokens = {(kind, "id"): known}
+    session = Sessions(users, b"secret", 60_000, lambda *which: tokens.get(which)).begin(SASL)
+    assert session is not None
+    session.handshake(kind.value, 1, 0)
+    client = Client(kind, name, "hmac" if name == "id" else "secret", extensions)
+    told = session.authenticate(client.first(), 2, 1_000)
+    told = session.authenticate(client.last(told.token), 2, 1_000)
+    if comes_in:
+        assert (told.error, told.lifetime_ms) == (ErrorCode.NONE, 4_000)
+        assert (str(session.principal), session.token_id) == ("User:bob", "id")
+        assert session.is_over(5_000)
+    else:
+        assert (told.error, session.principal) == (ErrorCode.SASL_AUTHENTICATION_FAILED, None)
