@@ -96,6 +96,9 @@ class ServingSettings(ServerSettings, LogSettings):
     tls_gateway_ca: Path | None = None
     """PEM file with those who sign the certificates of other gateways; None: whom the system trusts."""
 
+    delegation_token_secret_file: Path | None = None
+    """File with the secret that delegation tokens are made with; None: there are none."""
+
     audit: str = ""
     """Where lines go of what was denied and of administration: a file, or "-", standard output; "": nowhere.
     """

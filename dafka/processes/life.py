@@ -32,6 +32,7 @@ from dafka.processes.ready import say_ready
 from dafka.processes.signals import watch_signals
 from dafka.processes.survey import Survey
 from dafka.processes.survey_metrics import register_survey
+from dafka.processes.token_secret import read_token_secret
 from dafka.settings import ServingSettings
 from gateway.audit.audit import AUDIT, Audit
 from gateway.audit.sinks import sink_of
@@ -86,7 +87,8 @@ logger = logging.getLogger(__name__)
 
 class Life(abc.ABC):
     """`run` serves until a signal. Raises what has an `exit_code` and says what to do (DataDirectoryRefused,
-    ListenError, StoreFailed, CatalogFailed), possibly in an exception group.
+    ListenError, StoreFailed, CatalogFailed), possibly in an exception group. So does making one
+    (BadTokenSecret).
     """
 
     life_name = ""
@@ -95,6 +97,7 @@ class Life(abc.ABC):
     def __init__(self, settings: ServingSettings, context: Context, catalog: Callable[[], Catalog]) -> None:
         self.settings = settings
         self.context = context
+        self._token_secret = read_token_secret(settings.delegation_token_secret_file)
         self.metrics = Metrics()
         self._registry = load_apis()
         self.health = Health(self._lacks)
@@ -171,7 +174,15 @@ class Life(abc.ABC):
             self.settings.tls_certificate,
             self.settings.tls_key,
         )
-        return Broker(context, stores, self.settings, self.context.deliver, self.features, security)
+        return Broker(
+            context,
+            stores,
+            self.settings,
+            self.context.deliver,
+            self.features,
+            security,
+            self._token_secret,
+        )
 
     @abc.abstractmethod
     def _register_metrics(self, broker: Broker) -> None:
@@ -379,6 +390,7 @@ class Life(abc.ABC):
                 broker.scram_users,
                 await broker.scram_users.secret(),
                 self.settings.connections_max_reauth_ms,
+                broker.delegation_tokens.known,
             )
             begin_session = sessions.begin
         audit = self._audit(broker)
@@ -397,6 +409,7 @@ class Life(abc.ABC):
             audit=audit,
         )
         broker.scram_users.on_revoked(partial(_revoke, server))
+        broker.delegation_tokens.on_revoked(server.revoke_token)
         self._answer()
         async with trio.open_nursery() as nursery:
             if certificates is not None:

@@ -32,6 +32,7 @@
 /registered                           which gateway has said last what it can, and in which life
 /scram/<user>                         what is kept of a user's passwords (`gateway.cluster.scram_users`)
 /scram-secret                         makes salts for users that there are not
+/tokens/<id>                          a delegation token (`gateway.cluster.delegation_tokens`)
 
 Which compares a transaction needs that changes one of them: `gateway.catalog.fence_rules`.
 """
@@ -72,6 +73,7 @@ REGISTERED = "/registered"
 ACLS = "/acls/"
 SCRAM = "/scram/"
 SCRAM_SECRET = "/scram-secret"  # noqa: S105 - a key, and no secret
+TOKENS = "/tokens/"
 
 FORMAT = 2
 """Highest version of the keys and values that is known here; a newer one in a catalog is refused."""
@@ -89,6 +91,15 @@ def scram_key(user: str) -> str:
 def user_of_scram(key: str) -> str:
     """The user whose `scram_key` this is."""
     return unquote(key.removeprefix(SCRAM))
+
+
+def token_key(token_id: str) -> str:
+    return TOKENS + token_id
+
+
+def token_of(key: str) -> str:
+    """The id of the delegation token whose `token_key` this is."""
+    return key.removeprefix(TOKENS)
 
 
 def alive_key(gateway: int) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gateway.catalog import keys
 from gateway.catalog.interface import MAX_VALUE_BYTES
+from gateway.cluster.delegation_tokens import unpack as unpack_token
 from gateway.cluster.lineage import Life, Lineage
 from gateway.leadership.records import unpack_features
 from gateway.log.epochs import LeaderEpochs
@@ -149,6 +150,10 @@ def _features(_name: str, value: bytes) -> None:
     unpack_features(value)
 
 
+def _token(name: str, value: bytes) -> None:
+    unpack_token(name, value)
+
+
 _CHECKS: Final[Mapping[str, Callable[[str, bytes], None]]] = {
     keys.TOPICS: _topic,
     keys.PARTITIONS: _partition,
@@ -163,6 +168,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, bytes], None]]] = {
     keys.LIVES: _life,
     keys.LIVES_BEFORE: _lives_before,
     keys.FEATURES: _features,
+    keys.TOKENS: _token,
 }
 
 

@@ -323,7 +323,9 @@ def add_kept(entries: dict[str, bytes], copy: KeptCopy) -> None:
     living = {keys.unpack(value)["id"] for key, value in entries.items() if key.startswith(keys.TOPICS)}
     for key, value in copy.entries.items():
         of_topic = key.startswith((keys.PARTITIONS, keys.PRODUCERS)) and key.split("/")[2] in living
-        if of_topic or key.startswith((keys.BROKER_CONFIGS, keys.STORES, keys.TOMBSTONES, keys.FEATURES)):
+        if of_topic or key.startswith(
+            (keys.BROKER_CONFIGS, keys.STORES, keys.TOMBSTONES, keys.FEATURES, keys.TOKENS)
+        ):
             entries.setdefault(key, value)
     if copy.memory.lineage:
         parent = copy.lineage or Lineage(copy.memory.lineage)

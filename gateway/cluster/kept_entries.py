@@ -34,6 +34,7 @@ KEPT_PREFIXES: Final = (
     keys.ACLS,
     keys.SCRAM,
     keys.SCRAM_SECRET,
+    keys.TOKENS,
 )
 """What the keys begin with."""
 

@@ -133,6 +133,9 @@ UNREADABLE = {
     "a life that cannot be read": whole(CLUSTER_LINE, {"key": keys.LIVES + "G1", "value": []}),
     "a lineage that cannot be read": whole(CLUSTER_LINE, {"key": keys.LINEAGE, "value": {}}),
     "a topic that cannot be read": whole(CLUSTER_LINE, {"key": keys.topic_key("orders"), "value": {}}),
+    "a delegation token that cannot be read": whole(
+        CLUSTER_LINE, {"key": keys.token_key("A" * 22), "value": {"owner": ["User", "alice"]}}
+    ),
     "a segment that cannot be read": whole(CLUSTER_LINE, {"key": keys.SEGMENTS + "x", "value": []}),
     "a topic without end": whole(CLUSTER_LINE, {"key": keys.topic_key("a"), "base64": "W1tb" * 50_000}),
     "producer ids that are none": whole(CLUSTER_LINE, {"key": keys.PRODUCER_IDS, "value": "x"}),
