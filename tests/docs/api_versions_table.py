@@ -17,10 +17,6 @@ QUORUM: Final = "the catalog is no Raft quorum of brokers: nothing can be added 
 REASONS: Final[dict[int, str]] = {
     17: SECURITY,
     36: SECURITY,
-    38: SECURITY,
-    39: SECURITY,
-    40: SECURITY,
-    41: SECURITY,
     49: "no quotas",
     51: SECURITY,
     68: NEW_GROUPS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gateway.security.acls import SUPPORTED, Operation, ResourceType
-from gateway.security.principal import ANONYMOUS
+from gateway.security.principal import USER, Principal
 
 
 class Question(NamedTuple):
@@ -23,7 +23,8 @@ class Recording:
     """Allows all that is not in `denied`."""
 
     is_unrestricted = False
-    principal = ANONYMOUS
+    principal = Principal(USER, "recorded")
+    """Somebody, as if by a certificate: who is not known may not ask for everything."""
 
     def __init__(self) -> None:
         self.denied: frozenset[Question] = frozenset()
