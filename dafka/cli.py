@@ -23,6 +23,8 @@ COMMANDS: Final = (
     "catalog",
     "backup",
     "restore",
+    "init",
+    "users",
     "topics",
     "configs",
     "groups",

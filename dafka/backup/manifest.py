@@ -8,6 +8,7 @@ ms since 1970.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import hashlib
 import json
@@ -16,10 +17,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from gateway.catalog import keys
+from gateway.cluster.entry_check import SHOWN_CHARACTERS, unreadable
+
 KIND: Final = "dafka-backup"
 
-VERSION: Final = 1
-"""The version of the format."""
+VERSION: Final = 2
+"""The version of the format. 1 has no users and no ACLs."""
 
 MANIFESTS: Final = "manifests/"
 UNFINISHED: Final = "unfinished/"
@@ -148,6 +152,8 @@ class Manifest:
     broker_configs: Mapping[str, Any]
     topics: tuple[SavedTopic, ...]
     partitions: tuple[SavedPartition, ...] = field(default=())
+    security: Mapping[str, str] = field(default_factory=dict)
+    """The catalog's entries of users and ACLs, by key, in base64."""
 
     @property
     def gaps(self) -> list[tuple[SavedPartition, Gap]]:
@@ -158,6 +164,17 @@ class Manifest:
     def size(self) -> int:
         """Bytes of batches."""
         return sum(segment.size for each in self.partitions for segment in each.segments)
+
+    @property
+    def security_entries(self) -> dict[str, bytes]:
+        """Users and ACLs as the catalog has them. Raises ValueError: one cannot be read."""
+        entries = {key: base64.b64decode(value, validate=True) for key, value in self.security.items()}
+        for key in entries:
+            if not key.startswith(keys.OF_SECURITY):
+                raise ValueError(f"the entry {key[:SHOWN_CHARACTERS]!r} is no user and no ACL")
+        for key, fault in sorted(unreadable(entries).items()):
+            raise ValueError(f"the entry {key[:SHOWN_CHARACTERS]!r}: {fault}")
+        return entries
 
     def objects(self) -> Iterator[tuple[str, int]]:
         """The SHA-256 of each object that it needs, with its bytes (-1: not known), some more than once."""
@@ -221,10 +238,12 @@ def unpack(content: bytes, name: str) -> Manifest:
             raise ValueError("it is cut off or was changed")
         topics = tuple(SavedTopic(**topic) for topic in head.pop("topics"))
         partitions = tuple(map(_partition, parsed[1:-1]))
-        return Manifest(**head | {"topics": topics, "partitions": partitions})
+        manifest = Manifest(**head | {"topics": topics, "partitions": partitions})
+        _ = manifest.security_entries  # refused here, and not in the midst of a restore
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
         why = str(error) if type(error) is ValueError else repr(error)
         raise BadManifest(f"{name}: the manifest cannot be read ({why}): use another backup") from None
+    return manifest
 
 
 def _partition(fields: dict[str, Any]) -> SavedPartition:

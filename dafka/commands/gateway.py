@@ -7,6 +7,8 @@ import click
 
 from dafka.commands.configuration import (
     load,
+    with_doors_of_something,
+    with_guarded_pages,
     with_known_gateways,
     with_known_listener,
     with_one_catalog,
@@ -50,6 +52,7 @@ def gateway(context: click.Context, /, config: Path | None, **flags: Any) -> int
     settings = load(GatewaySettings, GATEWAY_OPTIONS, flags, config=config)
     settings = with_partitions(with_one_catalog(with_known_listener(settings)))
     with_known_gateways(settings, is_alone=settings.catalog == "sqlite")
+    settings = with_doors_of_something(with_guarded_pages(settings))
     set_up_logs(settings.log_level, settings.log_format)
     with loading():
         from dafka.processes.gateway import run  # loads ZeroMQ, which --help has no need of

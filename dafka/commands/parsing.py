@@ -8,6 +8,7 @@ from typing import Final
 from dafka.settings import TOWER_PORT_IN, TOWER_PORT_OUT
 from gateway.catalog.etcd.address import EtcdAddress
 from gateway.common.topic_names import invalid_topic_name
+from gateway.front.key_set_address import check_address
 from gateway.front.listeners import (
     WILDCARD_HOSTS,
     InvalidListener,
@@ -54,6 +55,16 @@ def parse_file(text: str) -> Path:
 def parse_audit(text: str) -> str:
     """The path of a file; or "-"."""
     return text if text == "-" else str(parse_file(text))
+
+
+def parse_key_set(text: str) -> str:
+    """Where a set of keys is: a file or a URL."""
+    return check_address(text)
+
+
+def parse_names(texts: Sequence[str]) -> tuple[str, ...]:
+    """Several names."""
+    return tuple(parse_name(text) for text in texts)
 
 
 def parse_catalog(text: str) -> str:
@@ -151,6 +162,14 @@ def parse_principals(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(str(parse_principal(text)) for text in texts)
 
 
+def parse_principal_rules(text: str) -> str:
+    """Rules by which certificates name principals, as they are written."""
+    from gateway.front.principal_rules import PrincipalRules  # loads RE2, which --help has no need of
+
+    PrincipalRules(text)
+    return text
+
+
 def parse_port(text: str) -> int:
     """A port, 1 to 65535."""
     return parse_number(1, 65535)(text)
@@ -193,6 +212,16 @@ def parse_choice(choices: Sequence[str]) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def parse_choices(choices: Sequence[str]) -> Callable[[Sequence[str]], tuple[str, ...]]:
+    """Some of a few words."""
+    parse = parse_choice(choices)
+
+    def parse_all(texts: Sequence[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(parse(text) for text in texts))
+
+    return parse_all
 
 
 def parse_switch(text: str) -> bool:

@@ -8,6 +8,7 @@ import logging
 
 import trio
 
+from dafka.processes.doors import Doors
 from dafka.processes.health import Health, serve_health
 from dafka.processes.mesh_metrics import register_tower
 from dafka.processes.ready import say_tower_ready
@@ -40,6 +41,7 @@ def run(settings: TowerSettings) -> int:
 
 async def _main(settings: TowerSettings, context: Context) -> None:
     host = await _address(settings.listen)
+    doors = Doors(settings)
     tower = Tower(context, host, settings.port_in, settings.port_out)
     try:
         tower.bind()
@@ -55,12 +57,14 @@ async def _main(settings: TowerSettings, context: Context) -> None:
         )
     metrics, health = Metrics(with_clients=False), Health()
     register_tower(metrics, tower)
+    doors.register(metrics)
     async with trio.open_nursery() as nursery:
-        await nursery.start(watch_signals, nursery.cancel_scope.cancel)
+        await nursery.start(watch_signals, nursery.cancel_scope.cancel, doors.read_again)
+        nursery.start_soon(doors.run)
         await nursery.start(tower.run)
         if pages:
-            await nursery.start(serve_health, pages, health, metrics)
-            logger.info("metrics and health are on http://%s", _shown(pages[0]))
+            await nursery.start(serve_health, pages, health, metrics, doors.metrics)
+            logger.info("metrics and health are on %s://%s", doors.metrics.scheme, _shown(pages[0]))
         health.ready()
         say_tower_ready(settings.listen, tower.port_in, tower.port_out)
 

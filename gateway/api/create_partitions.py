@@ -11,7 +11,7 @@ Behaviour
   topic or not, unless it is there twice.
 
 Version notes
-  v2 is flexible. v3 is v2 for a server that throttles, which this one does not.
+  v2 is flexible. v3 can be told THROTTLING_QUOTA_EXCEEDED.
 
 Differs from Kafka
   Kafka adds partitions to its internal topics, too, and then does not find the groups that were kept there:
@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.administration.mutations import charge_partitions
 from gateway.administration.topic_creation import (
     MAX_PARTITIONS_PER_REQUEST,
     bad_assignment,
@@ -44,6 +45,9 @@ from wireproto.kafka.schemas import RESPONSE_CLASSES
 if TYPE_CHECKING:
     from gateway.broker import Broker
     from gateway.log.topic import Topic
+
+STRICT_FROM_VERSION: Final = 3
+"""From this version on what would be too many changes is refused."""
 
 _Answer: Any = RESPONSE_CLASSES[ApiKey.CREATE_PARTITIONS]
 
@@ -71,7 +75,9 @@ async def create_partitions(request: Request, broker: Broker) -> Response:
         await request.work.before(CONFIGS)
         try:
             topic = _check(broker, wanted, left)
-            left -= wanted.count - len(topic.partitions)
+            additional = wanted.count - len(topic.partitions)
+            charge_partitions(request, additional, strict_from=STRICT_FROM_VERSION)
+            left -= additional
             if not body.validate_only:
                 await broker.add_partitions(topic, wanted.count)
         except KafkaError as error:

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid4
 
 from gateway.administration.broker_values import own_broker_configs
+from gateway.administration.mutations import charge_partitions
 from gateway.administration.topic_creation import (
     MAX_PARTITIONS_PER_REQUEST,
     NewTopic,
@@ -53,6 +54,9 @@ from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
+
+STRICT_FROM_VERSION: Final = 6
+"""From this version on a topic that would be too many changes is refused."""
 
 NOT_TOLD: Final = -1
 """Number of partitions and replication factor of a topic that was not created."""
@@ -117,6 +121,7 @@ class _Creation:
 
     def __init__(self, request: Request, broker: Broker) -> None:
         self._access = request.access
+        self._request = request
         self._only_validate: bool = request.body.validate_only
         self._broker = broker
         self._static = own_broker_configs(request, broker)
@@ -135,6 +140,7 @@ class _Creation:
                 {config.name: config.value for config in wanted.configs},
                 [(each.partition_index, each.broker_ids) for each in wanted.assignments],
             )
+            charge_partitions(self._request, new.partitions, strict_from=STRICT_FROM_VERSION)
             if self._only_validate:
                 return self._created(new, uuid4())
             if self._no_controller is not None:

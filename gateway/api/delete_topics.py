@@ -11,7 +11,8 @@ Behaviour
   UNKNOWN_TOPIC_ID for everybody, and the answer to a known one has its name only with DESCRIBE.
 
 Version notes
-  v4 is flexible. v5 adds messages. v6 takes names or ids, one or the other for each topic.
+  v4 is flexible. v5 adds messages, and can be told THROTTLING_QUOTA_EXCEEDED. v6 takes names or ids, one or
+  the other for each topic.
 
 Differs from Kafka
   Kafka shuffles the results, so that nobody can tell apart what does not exist and what he may not see. Ours:
@@ -24,6 +25,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
 
+from gateway.administration.mutations import charge_partitions
 from gateway.answers.denied import denied
 from gateway.answers.element_limit import MAX_CHANGED, check_elements
 from gateway.answers.encoding import answer_of
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
     from gateway.broker import Broker
     from gateway.log.topic import Topic
     from gateway.security.access import Access
+
+STRICT_FROM_VERSION: Final = 5
+"""From this version on what would be too many changes is refused."""
 
 STATES_SINCE_VERSION: Final = 6
 """From this version on a topic comes as a pair of name and id, of which one is given."""
@@ -73,7 +78,7 @@ async def delete_topics(request: Request, broker: Broker) -> Response:
             if (outcome := rights.denied(name, topic_id, topic)) is not None:
                 results.append(_result(outcome))
             else:
-                results.append(await _delete(broker, name, topic_id, topic))
+                results.append(await _delete(request, broker, name, topic_id, topic))
         await broker.remembered()
     return await answer_of(len(results), request, _Answer(throttle_time_ms=0, responses=results))
 
@@ -148,11 +153,14 @@ def _by_id(broker: Broker, topic_id: UUID | None) -> Topic | None:
     return None if topic_id is None else broker.topics.by_id(topic_id.bytes)
 
 
-async def _delete(broker: Broker, name: str | None, topic_id: UUID | None, topic: Topic | None) -> Any:
+async def _delete(
+    request: Request, broker: Broker, name: str | None, topic_id: UUID | None, topic: Topic | None
+) -> Any:
     if topic is None:
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic_id is None else ErrorCode.UNKNOWN_TOPIC_ID
         return _result((name, topic_id, missing, missing.message))
     try:
+        charge_partitions(request, len(topic.partitions), strict_from=STRICT_FROM_VERSION)
         await broker.delete_topic(topic)
     except KafkaError as error:
         return _result((name, topic_id, error.code, error.message))

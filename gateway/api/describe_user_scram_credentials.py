@@ -68,7 +68,7 @@ def _result(broker: Broker, named: tuple[str, int]) -> Any:
         _Result.CredentialInfo(mechanism=kind.number, iterations=one.iterations)
         for kind, one in sorted(credentials.items(), key=lambda item: item[0].number)
     ]
-    return _Result(user=name, error_code=ErrorCode.NONE, error_message=None, credential_infos=infos)
+    return _Result(user=name, error_code=ErrorCode.NONE, error_message="", credential_infos=infos)
 
 
 def _failed(name: str, error: ErrorCode, message: str) -> Any:

@@ -58,7 +58,7 @@ async def sasl_authenticate(request: Request, broker: Broker) -> Response:
             await trio.sleep(FAILED_SECONDS)
     response = _Answer(
         error_code=told.error,
-        error_message=told.message,
+        error_message=told.message or "",
         auth_bytes=told.token,
         session_lifetime_ms=told.lifetime_ms,
     )

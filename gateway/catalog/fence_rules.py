@@ -58,6 +58,7 @@ DEMANDS: Final[Mapping[str, Demand]] = {
     keys.FEATURES: Demand.KEY,
     keys.REGISTERED: Demand.KEY,
     keys.ACLS: Demand.KEY,
+    keys.QUOTAS: Demand.KEY,
     keys.SCRAM: Demand.KEY,
     keys.SCRAM_SECRET: Demand.KEY,
     keys.TOKENS: Demand.KEY,

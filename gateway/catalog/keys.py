@@ -30,7 +30,9 @@
 /preferred/<topic id>/<index>         who is to lead a partition (`gateway.cluster.preferred_leaders`)
 /features                             the levels of features that are in effect (`gateway.cluster.features`)
 /registered                           which gateway has said last what it can, and in which life
+/acls/<digest>                        an ACL (`gateway.cluster.acls`)
 /scram/<user>                         what is kept of a user's passwords (`gateway.cluster.scram_users`)
+/quotas/<digest>                      the quotas of an entity (`gateway.cluster.quotas`)
 /scram-secret                         makes salts for users that there are not
 /tokens/<id>                          a delegation token (`gateway.cluster.delegation_tokens`)
 
@@ -71,9 +73,13 @@ PREFERRED = "/preferred/"
 FEATURES = "/features"
 REGISTERED = "/registered"
 ACLS = "/acls/"
+QUOTAS = "/quotas/"
 SCRAM = "/scram/"
 SCRAM_SECRET = "/scram-secret"  # noqa: S105 - a key, and no secret
 TOKENS = "/tokens/"
+
+OF_SECURITY = (ACLS, SCRAM, SCRAM_SECRET)
+"""What the keys begin with that say who may come in, and who may do what."""
 
 FORMAT = 2
 """Highest version of the keys and values that is known here; a newer one in a catalog is refused."""

@@ -1,4 +1,4 @@
-"""What a gateway knows of its cluster, and the few things that change it: topics, and broker configs."""
+"""What a gateway knows of its cluster, and the few things that change it: topics, configs, users, ACLs."""
 
 import logging
 import uuid
@@ -22,8 +22,9 @@ from gateway.cluster.gateway_orders import IS_ALIVE, GatewayOrders, GatewayRefus
 from gateway.cluster.gateways import OneGateway, SharedGateways
 from gateway.cluster.leading import Leading
 from gateway.cluster.preferred_leaders import PreferredLeaders, Wish
+from gateway.cluster.quotas import Quotas, place_limits
 from gateway.cluster.replacement import Replacement
-from gateway.cluster.scram_users import ScramUsers
+from gateway.cluster.scram_users import Change, Refusal, ScramUsers, Upsertion
 from gateway.cluster.slot_leadership import SlotLeadership
 from gateway.cluster.stores import Stores
 from gateway.cluster.topics import Topics, build_topic, load_topics, topic_record
@@ -37,6 +38,11 @@ from gateway.log.context import LogContext
 from gateway.log.recovery.recovery import Recovery
 from gateway.log.retention import Retention
 from gateway.log.topic import Topic
+from gateway.quotas.alteration import Values
+from gateway.quotas.client_quotas import ClientQuotas
+from gateway.quotas.connection_rates import ConnectionRates
+from gateway.quotas.entities import Entity
+from gateway.security.acls import Acl
 from gateway.security.delegation_tokens import TokenSecret
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -58,6 +64,11 @@ ChangeConfigs = Callable[[Mapping[str, str]], dict[str, str]]
 
 
 logger = logging.getLogger(__name__)
+
+
+def _now_ms() -> int:
+    """A clock that does not go back."""
+    return int(trio.current_time() * 1_000)
 
 
 class Parked(Protocol):
@@ -96,6 +107,7 @@ class Cluster:
         self.scram_users = ScramUsers(context.catalog)
         self.acls = Acls(context.catalog, settings)
         self.delegation_tokens = DelegationTokens(context.catalog, token_secret, settings, context.now_ms)
+        self.quotas = Quotas(context.catalog, ClientQuotas(_now_ms), ConnectionRates(_now_ms))
         self.dynamic = DynamicConfigs(context.catalog, self.node_id)
         self.gateways: OneGateway | SharedGateways = OneGateway(self.node_id, settings.rack)
         if isinstance(leadership, SlotLeadership):
@@ -125,7 +137,12 @@ class Cluster:
                 self.leading.place(topic.partitions)
         self.following = Following(
             context, self.topics, self.dynamic, stores, self.recovery, self.leading, self.features,
-            {keys.SCRAM: self.scram_users, keys.ACLS: self.acls, keys.TOKENS: self.delegation_tokens},
+            {
+                keys.SCRAM: self.scram_users,
+                keys.ACLS: self.acls,
+                keys.QUOTAS: self.quotas,
+                keys.TOKENS: self.delegation_tokens,
+            },
         )  # fmt: skip
         self.following.on_configs(self._apply_dynamic)
         self.following.on_deleted(context.segments_dropped)
@@ -280,6 +297,7 @@ class Cluster:
             if backoff_ms is None
             else parse_broker_integer(CLEANER_BACKOFF, backoff_ms)
         )
+        self.quotas.places.limits = place_limits(self.dynamic.in_force)
 
     def _check_there(self, topic: Topic) -> None:
         if self.topics.get(topic.name) is not topic:
@@ -306,6 +324,19 @@ class Cluster:
             partition.delete()
         await self.deletion.bury(topic)
         await self.following.take()
+
+    async def alter_quotas(self, changes: Mapping[Entity, Values], addresses: Mapping[Entity, str]) -> None:
+        """Have entities have other quotas; in force when this returns, on other gateways as soon as they
+        follow. Raises KafkaError: as `Quotas.alter`, and as `Changes.make`.
+        """
+        await self.changes.make(partial(self._alter_quotas, changes, addresses))
+
+    async def _alter_quotas(self, changes: Mapping[Entity, Values], addresses: Mapping[Entity, str]) -> None:
+        await self.following.take()  # what others have set is seen
+        try:
+            await self.quotas.alter(changes, addresses)
+        finally:
+            await self.following.take()
 
     async def change_features(self, decide: Decide) -> None:
         """Have other levels of features in effect. Raises KafkaError: what `decide` raises, and as
@@ -350,6 +381,22 @@ class Cluster:
             except KafkaError as error:
                 logger.info("delegation tokens that are over are left for the next time: %s", error.message)
 
+    async def alter_user(self, change: Change) -> Refusal | None:
+        """Make, change or delete what is kept of a user's password; why that is refused.
+
+        Raises KafkaError: as `Changes.make`; POLICY_VIOLATION: the catalog is too large for a store.
+        """
+        if isinstance(change, Upsertion):
+            self._check_size()
+        return await self.changes.make(partial(self._alter_user, change))
+
+    async def _alter_user(self, change: Change) -> Refusal | None:
+        await self.following.take()  # the users that others have made are counted
+        try:
+            return await self.scram_users.make(change)
+        finally:
+            await self.following.take()
+
     async def forget_gateway(self, number: int) -> None:
         """Have a gateway that is gone for good be known no more. Raises GatewayRefused, and as
         `Changes.make`.
@@ -379,6 +426,45 @@ class Cluster:
             return await self.preferred.put(wishes, partial(self.features.needed, PREFERRED_LEADERS))
         finally:
             await self.following.take()
+
+    async def create_acls(self, acls: Mapping[str, Acl]) -> None:
+        """Have these, by their keys (`gateway.cluster.acls.key_of`); they are in force here then, and on
+        other gateways as they follow.
+
+        Raises KafkaError: as `Acls.create` and `Changes.make`; POLICY_VIOLATION: the catalog is too large
+        for a store.
+        """
+        self._check_size()
+        await self.changes.make(partial(self._create_acls, acls))
+
+    async def _create_acls(self, acls: Mapping[str, Acl]) -> None:
+        await self._catch_up()  # what is there already stays: that must be true
+        try:
+            await self.acls.create(acls)
+        finally:
+            await self.following.take()
+
+    async def delete_acls(self, revisions: Mapping[str, int]) -> set[str]:
+        """Delete the ACLs with these keys that are still as they were at these revisions; gives the keys of
+        those that it has deleted. Raises KafkaError: as `Changes.make`.
+        """
+        return await self.changes.make(partial(self._delete_acls, revisions))
+
+    async def _delete_acls(self, revisions: Mapping[str, int]) -> set[str]:
+        try:
+            return await self.acls.delete(revisions)
+        finally:
+            await self.following.take()
+
+    async def catch_up(self) -> None:
+        """Have in memory what was changed before this was called, by whichever gateway. Raises KafkaError: as
+        `Changes.make`.
+        """
+        await self.changes.make(self._catch_up)
+
+    async def _catch_up(self) -> None:
+        await self.context.catalog.fresh()
+        await self.following.take()
 
     async def remembered(self) -> None:
         """Wait until enough stores remember what was changed, so that it cannot be lost unnoticed with a

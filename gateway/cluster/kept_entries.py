@@ -32,6 +32,7 @@ KEPT_PREFIXES: Final = (
     keys.LIVES_BEFORE,
     keys.FEATURES,
     keys.ACLS,
+    keys.QUOTAS,
     keys.SCRAM,
     keys.SCRAM_SECRET,
     keys.TOKENS,

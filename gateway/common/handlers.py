@@ -36,6 +36,7 @@ import trio
 from gateway.common.budget import Budget, Memory
 from gateway.common.clients import NOBODY
 from gateway.common.work import Work
+from gateway.quotas.client_quotas import Charges
 from gateway.security.access import UNRESTRICTED, Access
 from gateway.security.sasl_session import SaslSession
 from wireproto.kafka.api_keys import ApiKey
@@ -117,7 +118,7 @@ class Request:
     bounds. `gone`: the client has closed its sending side. `work` is what is left of its connection's turn:
     steps that a client may ask for many times are charged there. `access` is what the client may do. `sasl`
     is how it says who it is, where it has to; a handler sets `closes` to have the connection closed once the
-    answer is out, as a sentence for the log.
+    answer is out, as a sentence for the log. `charges` is what it is charged for, where there are quotas.
     """
 
     __slots__ = (
@@ -126,6 +127,7 @@ class Request:
         "arrived",
         "before_waiting",
         "body",
+        "charges",
         "client",
         "client_address",
         "closes",
@@ -177,6 +179,7 @@ class Request:
         self.access: Access = UNRESTRICTED
         self.sasl: SaslSession | None = None
         self.closes = ""
+        self.charges: Charges | None = None
         self._give_up: Callable[[], object] = _nothing_to_give_up
 
     def forget_frame(self) -> None:

@@ -91,8 +91,8 @@ class LogSettings:
     busy log, and an idle process stays below 100 MB."""
 
     max_client_connections: int = 5_000
-    """Connections of one client at once, an address as long as there are no principals: half of all that
-    there may be. Kafka's `max.connections.per.ip` is unlimited."""
+    """Connections of one client at once, which is an address here: half of all that there may be. Kafka's
+    `max.connections.per.ip` is unlimited."""
 
     accept_loss: bool = False
     """Go on with what can be read where the data directory has lost something."""

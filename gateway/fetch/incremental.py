@@ -16,7 +16,7 @@ from gateway.answers.encoding import encoded
 from gateway.common.handlers import Request
 from gateway.common.work import BREATH
 from gateway.fetch.fetched_partition import FetchedPartition, bytes_of, missing_rank
-from gateway.fetch.job import Job
+from gateway.fetch.job import Job, OverQuota
 from gateway.fetch.session import FORGOTTEN, FetchSession, SessionPartition, place_of
 from gateway.log.partition import Partition
 from wireproto.kafka.errors import ErrorCode
@@ -50,9 +50,17 @@ class SessionJob(Job[SessionPartition]):
         session.reader = self
         try:
             return await super().run()
+        except OverQuota:
+            self._check_epoch()
+            raise
         finally:
             if session.reader is self:
                 session.reader = None
+
+    def _check_epoch(self) -> None:
+        """Raises SessionTaken."""
+        if self._session.epoch != self._epoch:
+            raise SessionTaken
 
     def called(self, partition: SessionPartition) -> None:
         """A partition of the session became active (`gateway.fetch.session.SessionReader`)."""
@@ -152,10 +160,8 @@ class SessionJob(Job[SessionPartition]):
 
     async def _results(self, wanted: Collection[FetchedPartition]) -> list[TopicResults]:
         answered: list[TopicResults] = []
-        session = self._session
         for done, one in enumerate(wanted, 1):
-            if session.epoch != self._epoch:
-                raise SessionTaken
+            self._check_epoch()
             place = one.place
             assert place is not None
             result = one.result(committed=self.reading.committed)
@@ -164,8 +170,7 @@ class SessionJob(Job[SessionPartition]):
             self._tell(place, result, answered)
             if not done % BREATH:
                 await self._request.work.breath()
-        if session.epoch != self._epoch:
-            raise SessionTaken
+        self._check_epoch()
         return answered
 
     def _tell(

@@ -10,7 +10,7 @@ import trio
 
 from gateway.common.handlers import Request
 from gateway.common.work import BREATH
-from gateway.fetch.fetched_partition import FetchedPartition
+from gateway.fetch.fetched_partition import FetchedPartition, bytes_of
 from gateway.fetch.reading import Reading
 from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
 from wireproto.kafka.fetch import FetchRequest, TopicResults
@@ -32,6 +32,10 @@ _Changed = TypeVar("_Changed")
 
 class ClientLeft(Exception):
     """Nobody is there any more who could be answered: nothing more is read for him."""
+
+
+class OverQuota(Exception):
+    """Its client has fetched too much lately: the answer has no records, and is not to be waited for."""
 
 
 class Job(abc.ABC, Generic[_Changed]):
@@ -56,7 +60,7 @@ class Job(abc.ABC, Generic[_Changed]):
         self._woken = trio.Event()
 
     async def run(self) -> list[TopicResults]:
-        """Read, waiting if there is too little, and give the results. Raises ClientLeft."""
+        """Read, waiting if there is too little, and give the results. Raises ClientLeft and OverQuota."""
         reading, body = self.reading, self._body
         await self._read_all()
         if not self._enough() and body.max_wait_ms > 0:
@@ -69,6 +73,9 @@ class Job(abc.ABC, Generic[_Changed]):
             raise ClientLeft
         await reading.take()
         await reading.read_cold(wanted)
+        charges = self._request.charges
+        if charges is not None and not charges.may_fetch(sum(bytes_of(one.records) for one in wanted)):
+            raise OverQuota
         return await self._results(wanted)
 
     def _may_read(self, topic: str) -> bool:

@@ -18,6 +18,8 @@ class Deadlines:
     * `frame_began`: when the first bytes of a frame came that is not here as a whole;
     * `partial`: bytes received that belong to no whole frame yet;
     * `served`: requests so far;
+    * `unknown_since`: when it connected, until it is known who it is, where it has to say so, and until TLS
+      has begun, where that is spoken;
     * `left_since`: when the client had closed its sending side. Looking moves it on while requests that it
       sent before are still taken.
     """
@@ -30,6 +32,7 @@ class Deadlines:
         "left_since",
         "partial",
         "served",
+        "unknown_since",
     )
 
     def __init__(self, limits: Limits) -> None:
@@ -38,6 +41,7 @@ class Deadlines:
         self.frame_began = math.inf
         self.partial = 0
         self.served = 0
+        self.unknown_since = math.inf
         self.left_since = math.inf
         self._served_when_left = 0
 
@@ -59,6 +63,8 @@ class Deadlines:
             return f"the client has read nothing for {stall:.0f} s"
         if output.draining and now - output.drain_began > stall + output.drained / rate:
             return f"the client reads less than {rate} bytes/s"
+        if now - self.unknown_since > limits.first_request_seconds:
+            return f"it was not known within {limits.first_request_seconds:.0f} s who the client is"
         waited = now - self.input_waiting_since
         if self.partial:
             if waited > stall:

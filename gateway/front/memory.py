@@ -46,6 +46,13 @@ class Account:
         self.held -= size
         self._share.release(size)
 
+    def move(self, share: Memory) -> None:
+        """From now on it takes of another share; what is held stays where it was taken, and so does the
+        account until that is given back.
+        """
+        if not self.held:
+            self._share = share
+
     def give_back_all(self) -> None:
         """Gives back whatever is held."""
         if self.held:
@@ -74,6 +81,16 @@ class ConnectionMemory:
         self.answers = Account(client.response_memory)
         self.receiving = 0
         self.in_flight = 0
+
+    def move(self, client: Client) -> None:
+        """From now on it takes of another client's shares. What is yet held is little: an answer to who has
+        just said who he is.
+        """
+        self.requests.move(client.request_memory)
+        self.small_requests.move(client.small_request_memory)
+        self.decoded.move(client.decoded_memory)
+        self.produced.move(client.produced_memory)
+        self.answers.move(client.response_memory)
 
     def of_request(self, size: int) -> Account:
         """The account of a frame of `size` bytes."""

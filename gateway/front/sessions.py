@@ -5,12 +5,14 @@ delegation tokens that there are.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gateway.security import gateways
 from gateway.security.mechanism import Exchange
+from gateway.security.oauthbearer import MECHANISM as OAUTHBEARER
+from gateway.security.oauthbearer import Bearer, OauthBearerExchange
 from gateway.security.plain import PlainExchange
 from gateway.security.sasl_session import SaslSession
 from gateway.security.scram import NONCE_BYTES, Hash, Known, ScramExchange, is_password, nobody
@@ -24,9 +26,14 @@ PLAIN: Final = "PLAIN"
 """The mechanism's name (RFC 4616)."""
 
 
+MECHANISMS: Final = (*(kind.value for kind in Hash), PLAIN)
+"""Those that are over the cluster's users."""
+
+
 class Sessions:
-    """`secret` is the cluster's (`ScramUsers.secret`); `max_session_ms` is `connections.max.reauth.ms`;
-    `known_token` gives who comes in by the delegation token with an id.
+    """`secret` is the cluster's (`ScramUsers.secret`); `max_session_ms` is `connections.max.reauth.ms`.
+    `mechanisms` are the names of those that are offered. `validate` says whom a token of OAUTHBEARER is
+    about; without it that is not offered.
     """
 
     def __init__(
@@ -34,16 +41,19 @@ class Sessions:
         users: ScramUsers,
         secret: bytes,
         max_session_ms: int = 0,
+        mechanisms: Collection[str] = MECHANISMS,
+        validate: Callable[[str], Bearer] | None = None,
         known_token: Callable[[Hash, str], Known | None] = lambda _kind, _id: None,
     ) -> None:
         self._users = users
         self._known_token = known_token
         self._secret = secret
         self._max_session_ms = max_session_ms
-        self._mechanisms: dict[str, Callable[[], Exchange]] = {
-            kind.value: partial(self._scram, kind) for kind in Hash
-        }
-        self._mechanisms[PLAIN] = lambda: PlainExchange(self._is_right)
+        known: dict[str, Callable[[], Exchange]] = {kind.value: partial(self._scram, kind) for kind in Hash}
+        known[PLAIN] = lambda: PlainExchange(self._is_right)
+        self._mechanisms = {name: begin for name, begin in known.items() if name in mechanisms}
+        if validate is not None:
+            self._mechanisms[OAUTHBEARER] = partial(OauthBearerExchange, validate)
 
     def begin(self, listener: Listener) -> SaslSession | None:
         """That of a new connection; None where nobody is asked who he is."""

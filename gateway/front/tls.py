@@ -6,7 +6,7 @@ that takes what the kernel takes. It costs half of what a stream that waits for 
 is written together is encrypted together (`SEALED_BYTES`): each write is a record with a cost of its own.
 
 What is encrypted must be sent, in this order, before anything else is; so it is kept until the kernel has
-taken it, and nothing is encrypted beyond it (`TlsOutput`).
+taken it, and nothing is encrypted beyond it (`gateway.front.tls_output`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,6 @@ import ssl
 from typing import Final
 
 import trio
-
-from gateway.common.handlers import Buffer
-from gateway.common.turns import Turns
-from gateway.front.output import Output
 
 RECEIVED_BYTES: Final = 64 * 1024
 """Taken from the socket at once: four of the largest records."""
@@ -62,6 +58,8 @@ class TlsLink:
             else:
                 await self._send_all(sock)
                 return
+            if taken > MAX_HANDSHAKE_BYTES:
+                raise HandshakeFailed(f"its handshake has more than {MAX_HANDSHAKE_BYTES} bytes")
             await trio.lowlevel.wait_readable(sock)
             try:
                 data = sock.recv(RECEIVED_BYTES)
@@ -69,10 +67,12 @@ class TlsLink:
                 continue
             if not data:
                 raise ConnectionResetError("it left in the middle of the handshake")
-            taken += len(data)
-            if taken > MAX_HANDSHAKE_BYTES:
-                raise HandshakeFailed(f"its handshake has more than {MAX_HANDSHAKE_BYTES} bytes")
+            taken += len(data)  # the last of it may have requests after it
             self._received.write(data)
+
+    def certificate_of_client(self) -> bytes | None:
+        """What the client has shown, as DER, once the handshake is over; None: nothing. It is good."""
+        return self._object.getpeercert(binary_form=True)
 
     async def _send_all(self, sock: socket.socket) -> None:
         data = memoryview(self._to_send.read())
@@ -135,57 +135,11 @@ class TlsLink:
             pass  # gone
 
 
-class TlsOutput(Output):
-    """See `Output`. `unsent` counts what was put, until it is sent; also while it is encrypted."""
-
-    __slots__ = ("_link", "_sealed", "_sealed_size")
-
-    def __init__(self, sock: socket.socket, turns: Turns, link: TlsLink) -> None:
-        super().__init__(sock, turns)
-        self._link = link
-        self._sealed = memoryview(b"")
-        """Encrypted, and not sent yet."""
-        self._sealed_size = 0
-        """What of `unsent` is in it."""
-
-    def try_send(self) -> None:
-        """See `Output.try_send`."""
-        try:
-            while self._sealed or self._buffers:
-                if not self._sealed:
-                    data = self._take(SEALED_BYTES)
-                    self._sealed, self._sealed_size = memoryview(self._link.seal(data)), len(data)
-                self._sealed = self._sealed[self._socket.send(self._sealed) :]
-                if self._sealed:
-                    self.full = True
-                    return
-                self._is_sent(self._sealed_size)
-                self._sealed_size = 0
-            self.full = False
-        except BlockingIOError:
-            self.full = True
-        except OSError as error:
-            self._fail(error)
-            self._sealed = memoryview(b"")
-
-    def _take(self, size: int) -> bytes:
-        """So many bytes of what was put, at most, taken out."""
-        taken: list[Buffer] = []
-        left, buffers = size, self._buffers
-        while buffers and left:
-            first = buffers[0]
-            if len(first) > left:
-                taken.append(memoryview(first)[:left])
-                buffers[0] = memoryview(first)[left:]
-                break
-            taken.append(buffers.popleft())
-            left -= len(first)
-        return b"".join(taken)
-
-
 def _said(error: ssl.SSLError) -> str:
     """What OpenSSL calls it; a client that speaks no TLS, by name."""
     reason = error.reason or str(error)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"{reason}: {error.verify_message}"
     if reason in {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNEXPECTED_MESSAGE"}:
         return f"it does not speak TLS ({reason}): this listener is TLS, and security.protocol is another one"
     return reason

@@ -137,6 +137,7 @@ class Appending:
     __slots__ = (
         "_broker",
         "_completion",
+        "_denied",
         "_has_room",
         "_names_left",
         "_now_ms",
@@ -163,15 +164,19 @@ class Appending:
         """Records that the answer may still name."""
         self._verification: Verification | None = None
         """Of a request with a transactional id."""
+        self._denied: set[int] = set()
+        """The topics of the request to which its client may not write, by their ids in memory."""
         self.failed = False
         self.topics: list[tuple[ProduceTopic, list[tuple[int, Append | RefusedBatch]]]] = []
 
     async def append_all(self) -> None:
         """Check and append every partition of the request. A checkpoint only if it waits. Raises NoRoom."""
         body: ProduceRequest = self._request.body
-        if not self._request.access.is_unrestricted and await self._is_denied():
-            self._refuse_all(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            return
+        if not self._request.access.is_unrestricted:
+            if await self._is_denied():
+                self._refuse_all(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+                return
+            self._deny_topics()
         if body.transactional_id is None:
             await self._append_all()
             return
@@ -244,6 +249,15 @@ class Appending:
             Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name
         )
 
+    def _deny_topics(self) -> None:
+        """Find those to which the client may not write. Whether they exist it is not told."""
+        access = self._request.access
+        for wanted in self._request.body.topics:
+            topic = self._topic(wanted)
+            name = wanted.name if topic is None else topic.name
+            if name is not None and not access.may(Operation.WRITE, ResourceType.TOPIC, name):
+                self._denied.add(id(wanted))
+
     def _refuse_all(self, code: ErrorCode) -> None:
         body: ProduceRequest = self._request.body
         self.failed = True
@@ -252,9 +266,6 @@ class Appending:
             for topic in body.topics
             if topic.partitions
         ]
-
-    def _may_write(self, topic: str) -> bool:
-        return self._request.access.sees(Operation.WRITE, ResourceType.TOPIC, topic)
 
     # ------------------------------------------------------------------------------------------------ waits
 
@@ -460,7 +471,7 @@ class Appending:
                 return None
             if opened.headers:
                 self._request.work.owes(opened.headers * HEADER)
-            self._have_named(len(opened.record_errors))
+            self._named(len(opened.record_errors))
         if opened.header is None:
             raise RefusedBatch(opened.error, opened.message, partition.log_start_offset, opened.record_errors)
         return opened.records, opened.header
@@ -485,12 +496,12 @@ class Appending:
             partition.log_start_offset,
             name_now(records, bounds, self._names_left) if at_once else (),
         )
-        self._have_named(len(refused.record_errors))
+        self._named(len(refused.record_errors))
         if not at_once:
             self._unnamed = _Unnamed(refused, records, bounds)
         raise refused
 
-    def _have_named(self, records: int) -> None:
+    def _named(self, records: int) -> None:
         """So many were named at once: what comes next pays for it."""
         if records:
             self._names_left -= records
@@ -509,30 +520,21 @@ class Appending:
 
     def _topic(self, wanted: ProduceTopic) -> Topic | None:
         """The topic, if it is there and the client may write to it."""
-        topic = self._named(wanted)
-        return topic if topic is not None and self._may_write(topic.name) else None
-
-    def _named(self, wanted: ProduceTopic) -> Topic | None:
+        if self._denied and id(wanted) in self._denied:
+            return None
         topics = self._broker.topics
         if wanted.name is not None:
             return topics.get(wanted.name)
         assert wanted.topic_id is not None
         return topics.by_id(wanted.topic_id)
 
-    def _why_not(self, wanted: ProduceTopic) -> ErrorCode:
-        """Why `_topic` gives none. Whoever may not write to a topic is not told whether it exists."""
-        topic = self._named(wanted)
-        name = wanted.name if topic is None else topic.name
-        if name is None:
-            return ErrorCode.UNKNOWN_TOPIC_ID
-        if not self._request.access.may(Operation.WRITE, ResourceType.TOPIC, name):
-            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
     def _partition(self, wanted: ProduceTopic, index: int) -> Partition:
         topic = self._topic(wanted)
         if topic is None:
-            raise RefusedBatch(self._why_not(wanted))
+            if id(wanted) in self._denied:
+                raise RefusedBatch(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            by_id = wanted.name is None
+            raise RefusedBatch(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partitions = topic.partitions
         if not 0 <= index < len(partitions):
             raise RefusedBatch(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -33,6 +33,8 @@ class Access(Protocol):
 
     is_unrestricted: bool
     """Everything is allowed, to everybody: there is no authorizer."""
+    owner: Principal | None
+    """To whom belongs what he makes; None without an authorizer: to nobody."""
 
     @property
     def basis(self) -> object:
@@ -56,6 +58,7 @@ class Unrestricted:
 
     is_unrestricted = True
     basis: object = None
+    owner: Principal | None = None
 
     def __init__(self, principal: Principal = ANONYMOUS) -> None:
         self.principal = principal
@@ -96,12 +99,14 @@ class ByAcls:
         denied: Callable[[ByAcls, Question], object] = _nobody_is_told,
     ) -> None:
         self.principal = principal
+        self.owner: Principal | None = principal
         self.host = java_address(address)
         self.api = ""
         self._authorizer = authorizer
         self._denied = denied
         self._asked: Authorizer | None = None
         self._remembered: dict[Question, bool] = {}
+        self._somewhere: dict[tuple[Operation, ResourceType], bool] = {}
         self._basis = object()
 
     @property
@@ -127,15 +132,24 @@ class ByAcls:
         return answer
 
     def may_somewhere(self, operation: Operation, resource_type: ResourceType) -> bool:
-        return self._authorizer().may_somewhere(self.principal, self.host, operation, resource_type)
+        authorizer = self._in_force()
+        question = operation, resource_type
+        answer = self._somewhere.get(question)
+        if answer is None:
+            # Idempotent producers ask so, each when it begins; it goes through all lines of a principal.
+            answer = authorizer.may_somewhere(self.principal, self.host, operation, resource_type)
+            self._somewhere[question] = answer
+        return answer
 
     def operations(self, resource_type: ResourceType, name: str) -> frozenset[Operation]:
         return frozenset(one for one in SUPPORTED[resource_type] if self.sees(one, resource_type, name))
 
     def _in_force(self) -> Authorizer:
+        """That of now; what another one has answered is forgotten."""
         authorizer = self._authorizer()
         if authorizer is not self._asked:
-            self._asked, self._remembered, self._basis = authorizer, {}, object()
+            self._asked, self._remembered, self._somewhere = authorizer, {}, {}
+            self._basis = object()
         return authorizer
 
     def _decide(self, authorizer: Authorizer, question: Question) -> Decision:

@@ -44,7 +44,7 @@ NONCE_BYTES: Final = 18
 """Random bytes of the server's own part of the nonce."""
 
 SALT_BYTES: Final = 20
-"""Length of the salt of a user that is not known."""
+"""Length of the salts that are made here; also of a user that is not known, so that he looks like others."""
 
 TOKEN_EXTENSION: Final = "tokenauth"  # noqa: S105 - the name of a field
 """With the value `true` the name is a delegation token's id (KIP-48)."""
@@ -104,9 +104,12 @@ Lookup = Callable[[str, bool], Known | None]
 
 def credential_of(kind: Hash, password: str, salt: bytes, iterations: int) -> ScramCredential:
     """What is kept of a password. Takes milliseconds of processor time."""
-    return from_salted(
-        kind, hashlib.pbkdf2_hmac(kind.algorithm, password.encode(), salt, iterations), salt, iterations
-    )
+    return from_salted(kind, salted_password(kind, password, salt, iterations), salt, iterations)
+
+
+def salted_password(kind: Hash, password: str, salt: bytes, iterations: int) -> bytes:
+    """SaltedPassword of RFC 5802. Takes milliseconds of processor time."""
+    return hashlib.pbkdf2_hmac(kind.algorithm, password.encode(), salt, iterations)
 
 
 def from_salted(kind: Hash, salted_password: bytes, salt: bytes, iterations: int) -> ScramCredential:
@@ -192,7 +195,10 @@ class ScramExchange:
         if found is None:
             raise Refused("its last message is malformed")
         if found["nonce"] != self._nonce:
-            raise Refused("its nonce is another one than before")
+            raise Refused(
+                "its nonce is another one than before. librdkafka before 2.6.1 repeats its own: use a newer "
+                "one, or PLAIN over TLS"
+            )
         if found["binding"] != b64encode(self._header.encode()).decode():
             raise Refused("its channel binding is another one than before")
         signed = f"{self._said},{found['unsigned']}".encode()

@@ -302,18 +302,73 @@ def test_options_take_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     trio.run(main)
 
 
-async def backoff_while_it_runs(client: Client) -> None:
-    """It was 15 s, and such a rest had begun."""
+SET, DELETE = 0, 1
+
+
+async def alter(client: Client, name: str, value: str | None) -> None:
+    """Set a config of all gateways, or remove it."""
     of = IncrementalAlterConfigsRequest.AlterConfigsResource
-    config = of.AlterableConfig(name="log.cleaner.backoff.ms", config_operation=0, value="20")
+    operation = DELETE if value is None else SET
+    config = of.AlterableConfig(name=name, config_operation=operation, value=value)
     resource = of(resource_type=BROKER_RESOURCE, resource_name="", configs=[config])
     request = IncrementalAlterConfigsRequest(version=1, resources=[resource], validate_only=False)
     answer = await client.client.ask(request, IncrementalAlterConfigsResponse)
     assert answer.responses[0].error_code == 0
+
+
+async def backoff_while_it_runs(client: Client) -> None:
+    """It was 15 s, and such a rest had begun."""
+    await alter(client, "log.cleaner.backoff.ms", "20")
     await compaction_backoff(client)
 
 
-DYNAMIC = {"log.cleaner.backoff.ms": backoff_while_it_runs}
+async def is_refused(client: Client) -> bool:
+    """Whether a new connection is closed at once; the one of the test stays."""
+    async with await RawClient.connect(client.port) as one:
+        try:
+            await one.ask(MetadataRequest(version=5, topics=[]), MetadataResponse)
+        except (ConnectionError, trio.BrokenResourceError):
+            return True
+    return False
+
+
+def refuses(name: str, value: str, enough: str) -> Callable[[Client], Awaitable[None]]:
+    """With the one value there is no place beside the test's connection, with the other there is."""
+
+    async def effect(client: Client) -> None:
+        await alter(client, name, value)
+        assert await is_refused(client)
+        await alter(client, name, enough)
+        await client.until(partial(is_served, client))
+        await alter(client, name, None)
+
+    return effect
+
+
+async def is_served(client: Client) -> bool:
+    """The end of the connection before may not be noticed yet."""
+    return not await is_refused(client)
+
+
+async def rests_between_connections(client: Client) -> None:
+    """The first is accepted; how long the next one waits is told by what the server rests."""
+    await alter(client, "max.connection.creation.rate", "1")
+    assert client.broker.quotas.places.limits.per_second == 1
+    rests = [client.broker.quotas.places.rest_ms(0) for _ in range(11)]
+    assert rests == [0] * 10 + [1_000]
+    await alter(client, "max.connection.creation.rate", None)
+    assert client.broker.quotas.places.rest_ms(0) == 0
+
+
+DYNAMIC = {
+    "log.cleaner.backoff.ms": backoff_while_it_runs,
+    "max.connection.creation.rate": rests_between_connections,
+    "max.connections": refuses("max.connections", "1", "2"),
+    "max.connections.per.ip": refuses("max.connections.per.ip", "1", "2"),
+    "max.connections.per.ip.overrides": refuses(
+        "max.connections.per.ip.overrides", "127.0.0.1:1,10.0.0.1:9", "127.0.0.1:2"
+    ),
+}
 
 
 def test_what_can_be_set_while_it_runs_takes_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,13 @@ class Recording:
     is_unrestricted = False
     principal = Principal(USER, "recorded")
     """Somebody, as if by a certificate: who is not known may not ask for everything."""
+    owner: Principal | None = principal
+    api = ""
+
+    @property
+    def basis(self) -> object:
+        """What is denied may be something else each time."""
+        return object()
 
     def __init__(self) -> None:
         self.denied: frozenset[Question] = frozenset()

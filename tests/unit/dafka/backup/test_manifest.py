@@ -1,3 +1,7 @@
+import base64
+import hashlib
+import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -17,8 +21,18 @@ from dafka.backup.manifest import (
     pack,
     unpack,
 )
+from gateway.catalog import keys
+from gateway.cluster.scram_users import pack as pack_user
+from gateway.security.scram import Hash, credential_of
 
 PART = Part("ab" * 32, 1000, 0, 10, 10, 99, 3)
+
+
+USER_VALUE = pack_user({Hash.SHA_256: credential_of(Hash.SHA_256, "secret", b"salt", 4096)})
+SECURITY = {
+    keys.scram_key("alice"): base64.b64encode(USER_VALUE).decode(),
+    keys.SCRAM_SECRET: base64.b64encode(bytes(32)).decode(),
+}
 
 
 def segment(address: str = "A1", start: int = 0, *parts: Part) -> SavedSegment:
@@ -33,7 +47,9 @@ def manifest(*segments: SavedSegment) -> Manifest:
         "orders", 1, 20, 5, ((3, 0),), {"next_epoch": 4}, "", segments, (Gap(10, 20, "why"),)
     )
     topic = SavedTopic("orders", "ef" * 16, 2, 3, {"retention.ms": "1"})
-    return Manifest("id", 12, "C1", 7, 1000, {"/broker-configs/1": {"a": "b"}}, (topic,), (partition,))
+    return Manifest(
+        "id", 12, "C1", 7, 1000, {"/broker-configs/1": {"a": "b"}}, (topic,), (partition,), SECURITY
+    )
 
 
 def test_what_is_packed_comes_back() -> None:
@@ -55,8 +71,33 @@ def test_what_was_changed_or_cut_off_is_no_manifest(at: int) -> None:
 
 
 def test_a_newer_version_is_told_apart() -> None:
-    with pytest.raises(BadManifest, match="version 2"):
-        unpack(pack(manifest()).replace(b'"version":1', b'"version":2'), "name")
+    with pytest.raises(BadManifest, match="version 3"):
+        unpack(pack(manifest()).replace(b'"version":2', b'"version":3'), "name")
+
+
+def test_one_without_users_is_read() -> None:
+    older = replace(manifest(), security={})
+    head, *lines = pack(older).splitlines(keepends=True)
+    told = json.loads(head) | {"version": 1}
+    del told["security"]
+    lines = [json.dumps(told).encode() + b"\n", *lines[:-1]]
+    digest = hashlib.sha256(b"".join(lines)).hexdigest()
+    content = b"".join([*lines, json.dumps({"lines": len(lines), "sha256": digest}).encode() + b"\n"])
+    assert unpack(content, "name") == older
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        (keys.scram_key("alice"), b"{}", "the entry '/scram/alice': it has no mechanism"),
+        (keys.SCRAM_SECRET, b"short", "the entry '/scram-secret': its value is missing or wrong"),
+        (keys.CLUSTER, b"{}", "the entry '/cluster' is no user and no ACL"),
+    ],
+)
+def test_a_user_who_cannot_be_read_is_named(key: str, value: bytes, why: str) -> None:
+    damaged = replace(manifest(), security=SECURITY | {key: base64.b64encode(value).decode()})
+    with pytest.raises(BadManifest, match=re.escape(why)):
+        unpack(pack(damaged), "name")
 
 
 def test_names_are_in_the_order_of_time() -> None:

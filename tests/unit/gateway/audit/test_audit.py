@@ -16,6 +16,7 @@ from gateway.audit.audit import LINES, LINES_SECONDS, MAX_CLIENTS, RETRY_SECONDS
 from gateway.security.access import ByAcls
 from gateway.security.acls import Operation, ResourceType
 from gateway.security.authorizer import Authorizer
+from gateway.security.gateways import principal_of
 from gateway.security.principal import Principal
 from tests.unit.gateway.api.asking import CORRELATION_ID, encode_request, request_class
 from wireproto.kafka.headers import parse_request_header
@@ -182,12 +183,12 @@ def test_what_is_queued_when_it_ends_is_written() -> None:
 # administration -------------------------------------------------------------------------------------------
 
 
-async def administration(audit: Audit, request: Any, answer: Any) -> None:
+async def administration(audit: Audit, request: Any, answer: Any, who: Principal = ALICE) -> None:
     frame = encode_request(request)
     header = parse_request_header(frame)
     key, version = header.api_key, header.api_version
     audit.administration(
-        ALICE, "10.0.0.1:4242", "CreateTopics", key, version,
+        who, "10.0.0.1:4242", "CreateTopics", key, version,
         decode_request(key, version, frame, header.body_offset), len(frame),
         encode_response(answer, version, CORRELATION_ID),
     )  # fmt: skip
@@ -320,5 +321,16 @@ def test_of_a_large_request_its_size_is_told_and_of_a_long_one_its_beginning() -
         long, large = await written(audit, sink)
         assert long["what"]["groups_names"] == [f"g{n}" for n in range(100)] + ["... 400 more"]
         assert large["what"]["bytes"] > 150_000
+
+    audited(body)
+
+
+def test_what_gateways_ask_each_other_is_not_told() -> None:
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        delete, answer = request_class(42), RESPONSE_CLASSES[42](throttle_time_ms=0, results=[])
+        for who in (principal_of(2), BOB):
+            await administration(audit, delete(version=2, groups_names=["g"]), answer, who)
+        (line,) = await written(audit, sink)
+        assert line["principal"] == "User:bob"
 
     audited(body)

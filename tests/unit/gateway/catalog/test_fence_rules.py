@@ -45,6 +45,7 @@ OWN = {
     keys.FEATURES: keys.FEATURES,
     keys.REGISTERED: keys.REGISTERED,
     keys.ACLS: keys.ACLS + "0" * 32,
+    keys.QUOTAS: f"{keys.QUOTAS}D",
     keys.SCRAM: keys.scram_key("alice"),
     keys.SCRAM_SECRET: keys.SCRAM_SECRET,
     keys.TOKENS: keys.token_key("A" * 22),

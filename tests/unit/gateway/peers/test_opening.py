@@ -24,7 +24,7 @@ from gateway.security.protocol import SecurityProtocol
 from tests.peers.certificates import self_signed
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.front.test_authentication import with_sasl
-from tests.unit.gateway.kafka_wire import ECHO, answer, request, run, running
+from tests.unit.gateway.kafka_wire import ECHO, Fakes, answer, request, run, running
 
 SECRET = b"s" * 32
 
@@ -52,7 +52,7 @@ async def other_gateway(
 
     listen = f"INSIDE={protocol.value}://127.0.0.1:0"
     async with running(
-        listen=listen, fakes=with_sasl(), begin_session=sessions.begin, tls_of=tls_of
+        listen=listen, fakes=with_sasl(Fakes()), begin_session=sessions.begin, tls_of=tls_of
     ) as server:
         yield server, Address("127.0.0.1", server.address[1])
 
