@@ -65,12 +65,14 @@ async def describe_topic_partitions(request: Request, broker: Broker) -> Respons
     following: tuple[str, int] | None = None
     for name in names:
         await request.work.before(ELEMENT)
-        if left == 0:
-            following = name, 0
-            break
         if not request.access.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
             if not everything:
                 denied.append(_denied(name))
+            continue
+        if following is not None:
+            continue  # what is hidden counts for no page
+        if left == 0:
+            following = name, 0
             continue
         (state,) = states(broker, [broker.topics.get(name)], request.local_address)
         if not isinstance(state, TopicState):
@@ -83,7 +85,6 @@ async def describe_topic_partitions(request: Request, broker: Broker) -> Respons
         left -= len(shown)
         if start + len(shown) < len(state.partitions):
             following = name, start + len(shown)
-            break
     next_cursor = None
     if following is not None:
         next_cursor = _Answer.Cursor(topic_name=following[0], partition_index=following[1])

@@ -77,7 +77,7 @@ class SessionJob(Job[SessionPartition]):
         """Read one partition of the session, again or for the first time."""
         wanted = self._wanted.get(place)
         partition, error = self._resolve(place)
-        if error is not ErrorCode.UNKNOWN_TOPIC_ID and not self._may_read(_name_of(place)):
+        if not self._may_read(_name_of(place)):
             partition, error = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if wanted is None:
             wanted = self._wanted[place] = FetchedPartition(place.ask, partition, error, place)
@@ -196,12 +196,10 @@ class SessionJob(Job[SessionPartition]):
             session.active.discard(place)
 
 
-def _name_of(place: SessionPartition) -> str:
-    """The name of a topic that is known."""
+def _name_of(place: SessionPartition) -> str | None:
+    """The name of its topic; None: the id was never known."""
     key = place.topic.key
-    name = key if isinstance(key, str) else place.topic.name
-    assert name is not None
-    return name
+    return key if isinstance(key, str) else place.topic.name
 
 
 def disarm(place: SessionPartition) -> None:

@@ -78,14 +78,16 @@ class Job(abc.ABC, Generic[_Changed]):
             raise OverQuota
         return await self._results(wanted)
 
-    def _may_read(self, topic: str) -> bool:
-        """Whether the client may read this topic's records. A follower, as Kafka sees it, needs more."""
+    def _may_read(self, topic: str | None) -> bool:
+        """Whether the client may read this topic's records; None: one whose id is not known, which is no
+        secret. A follower, as Kafka sees it, has to act for the cluster, and may then read all.
+        """
         access = self._request.access
         if access.is_unrestricted:
             return True
         if self._body.replica_id > CONSUMER_REPLICA_ID:
             return access.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
-        return access.may(Operation.READ, ResourceType.TOPIC, topic)
+        return topic is None or access.may(Operation.READ, ResourceType.TOPIC, topic)
 
     @property
     def client(self) -> str:

@@ -39,6 +39,8 @@ def max_frame_bytes(session: SaslSession | None, of_known: int) -> int:
 def check(session: SaslSession, route: Route, version: int, now_ms: int) -> None:
     """Whether this request may be served now. Raises Unauthenticated."""
     if route.key in _OF_THE_SESSION:
+        if route.key == ApiKey.SASL_AUTHENTICATE and session.stage is Stage.NEW:
+            raise Unauthenticated(f"{route.name} before SaslHandshake has said by which mechanism")
         return
     is_known_version = route.min_version <= version <= route.max_version
     if session.judge(route.key, now_ms, is_known_version=is_known_version) is Verdict.SERVE:

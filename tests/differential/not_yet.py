@@ -26,29 +26,9 @@ class NotYet:
     reason: str
 
 
-TOLD = "Kafka's answer, where this one differs: "
 NOT_YET: list[NotYet] = [
-    NotYet("sasl.tokens_before", None, f"{TOLD}a token before the handshake closes the connection"),
-    NotYet("sasl.others_between", None, f"{TOLD}ILLEGAL_SASL_STATE to other APIs while a token is awaited"),
-    NotYet("scram_users.*", None, f"{TOLD}messages, and the refusals of users who are named twice"),
     NotYet(
-        "authorization_cluster.users*", None, f"{TOLD}messages, and the refusals of users who are named twice"
-    ),
-    NotYet("authorization_records.followed-*", None, f"{TOLD}followers without rights are told of no ids"),
-    NotYet(
-        "authorization_records.offsets_seen_twice-*", None, f"{TOLD}a hidden partition, each time it is named"
-    ),
-    NotYet("authorization_topics.pages_seen-*", None, f"{TOLD}hidden topics count for no page"),
-    *(
-        NotYet(f"{group}.*", None, "ACLs that can be created, and APIs that ask what a client may do")
-        for group in (
-            "acl_administration",
-            "authorization_cluster",
-            "authorization_groups",
-            "authorization_records",
-            "authorization_topics",
-            "authorization_transactions",
-        )
+        "sasl.others_between", None, "ILLEGAL_SASL_STATE as each API's own answer, while a token is awaited"
     ),
 ]
 """The first entry that a case matches is its own."""

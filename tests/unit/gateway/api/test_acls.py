@@ -299,7 +299,7 @@ async def refuse(*_: object) -> None:
 
 def test_a_catalog_that_is_away_is_said_for_each() -> None:
     broker = with_lines()
-    broker._changes.make = refuse
+    broker.changes.make = refuse
     away = (41, "nothing can be changed at present: it is away")
     assert create(broker, creation(line("a")), creation(line(""))) == [
         away,

@@ -136,9 +136,9 @@ def test_metadata_tells_what_may_be_done(version: int) -> None:
     assert [one["authorized_operations"] for one in told["topics"]] == [{Operation.DESCRIBE}, None]
 
 
-def describe(broker: FakeBroker, names: list[str]) -> list[tuple[str, int, int]]:
+def describe(broker: FakeBroker, names: list[str], limit: int = 2000) -> list[tuple[str, int, int]]:
     topics = [Describe.TopicRequest(name=name) for name in names]
-    told = ask(broker, Describe(version=0, topics=topics, response_partition_limit=2000, cursor=None))
+    told = ask(broker, Describe(version=0, topics=topics, response_partition_limit=limit, cursor=None))
     return [(one["name"], one["error_code"], one["topic_authorized_operations"]) for one in told["topics"]]
 
 
@@ -151,6 +151,8 @@ def test_describe_topic_partitions_tells_last_of_what_is_hidden() -> None:
         ("no-such", DENIED, none),
     ]
     assert describe(two(), []) == [("seen", 0, 1 << 8)]
+    # What is hidden counts for no page.
+    assert describe(two(), ["seen", "z-hidden"], limit=1) == [("seen", 0, 1 << 8), ("z-hidden", DENIED, none)]
 
 
 @pytest.mark.parametrize("version", range(1, 12))
@@ -175,6 +177,10 @@ def test_list_offsets(version: int, timestamp: int) -> None:
         "new": [(0, UNKNOWN), (1, UNKNOWN), (2, UNKNOWN)],
         "no-such": [(0, DENIED), (1, DENIED), (2, DENIED)],
     }
+    twice = ListOffsets.ListOffsetsTopic(name="hidden", partitions=2 * topics[0].partitions[:1])
+    told = ask(two(), ListOffsets(version=version, replica_id=-1, topics=[twice]))["topics"]
+    assert [p["error_code"] for one in told for p in one["partitions"]] == [DENIED, DENIED]
+    told = ask(two(), ListOffsets(version=version, replica_id=-1, topics=topics))["topics"]
     denied = [p["offset"] for one in told if one["name"] == "hidden" for p in one["partitions"]]
     assert denied == [-1, -1, -1]
 

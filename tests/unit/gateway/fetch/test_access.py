@@ -75,6 +75,10 @@ def test_topics_that_are_not_there_are_hidden_by_name_and_not_by_id() -> None:
         assert by_name == [(0, NONE, 0, 0), (0, DENIED, -1, 0)]
         by_id = await told(Consumer(log, BY_ID), allowed(), {bytes(15) + b"1": [(0, 0)]}, epoch=-1)
         assert by_id == [(0, UNKNOWN_ID, -1, 0)]
+        followed = await told(
+            Consumer(log, BY_ID), allowed(), {bytes(15) + b"1": [(0, 0)]}, epoch=-1, replica_id=5
+        )
+        assert followed == [(0, DENIED, -1, 0)]
 
     logged(body)
 

@@ -351,6 +351,15 @@ def session_of(user: str) -> SaslSession:
     return SaslSession({"PLAIN": begin}, SESSION_MS)
 
 
+def test_a_token_before_a_handshake_is_hung_up_on() -> None:
+    async def main() -> None:
+        async with speaker() as one:
+            await one.client.send(encode(SaslAuthenticateRequest(version=2, auth_bytes=RIGHT)))
+            assert await one.client.closed()
+
+    run(main)
+
+
 async def comes_in_by_token(one: Speaker, token_id: str) -> Any:
     client = ScramMessages(Hash.SHA_512, token_id, "hmac", ",tokenauth=true")
     await one.handshake(mechanism="SCRAM-SHA-512")
