@@ -126,6 +126,9 @@ class ServingSettings(ServerSettings, LogSettings):
     oauth_clock_skew_seconds: int = 30
     """How far clocks may differ; Kafka's `sasl.oauthbearer.clock.skew.seconds`."""
 
+    delegation_token_secret_file: Path | None = None
+    """File with the secret that delegation tokens are made with; None: there are none."""
+
     audit: str = ""
     """Where lines go of what was denied and of administration: a file, or "-", standard output; "": nowhere.
     """

@@ -18,6 +18,7 @@ from gateway.log.context import LogContext
 from gateway.peers.log_ends import LogEnds
 from gateway.peers.opening import Opening, PeerSecurity
 from gateway.peers.peers import Peers
+from gateway.security.delegation_tokens import TokenSecret
 from gateway.transactions.after_loss import AfterLoss
 from gateway.transactions.coordinator import TransactionCoordinator
 from gateway.transactions.local_markers import LocalMarkers
@@ -36,8 +37,9 @@ class Broker(Cluster):
         deliver: Callable[[], None],
         features: Features | None = None,
         peer_security: PeerSecurity = PeerSecurity(),  # noqa: B008 - it is a tuple
+        token_secret: TokenSecret | None = None,
     ) -> None:
-        super().__init__(context, stores, settings, deliver, features)
+        super().__init__(context, stores, settings, deliver, features, token_secret)
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
         self.groups = Coordinator(self, settings)
         self.automatic_creation = AutomaticCreation(self)

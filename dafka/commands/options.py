@@ -21,6 +21,9 @@ MAX_CHECK_INTERVAL_MS: Final = 7 * 24 * 3_600_000
 MAX_MILLISECONDS: Final = 2**31 - 1
 """Milliseconds: the largest that Kafka's settings of this kind may be, 24 days."""
 
+MAX_TOKEN_MILLISECONDS: Final = 366 * 24 * 3_600_000
+"""Milliseconds: a year. Who needs something for longer is a user."""
+
 MAX_MINUTES: Final = 2**31 - 1
 """Minutes: as many as Kafka's `offsets.retention.minutes` can say."""
 
@@ -237,6 +240,22 @@ OPTIONS: Final[dict[str, Option]] = {
         "Milliseconds after which clients of listeners with SASL have to say again who they are; their "
         "connections are closed otherwise. 0 asks them once.",
         parsing.parse_number(0, MAX_MILLISECONDS),
+        metavar="N",
+    ),
+    "delegation_token_secret_file": Option(
+        "File with the secret that delegation tokens are made with: 32 bytes or more, which nobody but its "
+        "owner may read, and the same for all gateways of a cluster. Without it there are no tokens.",
+        parsing.parse_file,
+        metavar="FILE",
+    ),
+    "delegation_token_max_lifetime_ms": Option(
+        "Milliseconds after which a delegation token ends for good, or less if that was asked for.",
+        parsing.parse_number(1, MAX_TOKEN_MILLISECONDS),
+        metavar="N",
+    ),
+    "delegation_token_expiry_time_ms": Option(
+        "Milliseconds after which a delegation token ends unless it is renewed.",
+        parsing.parse_number(1, MAX_TOKEN_MILLISECONDS),
         metavar="N",
     ),
     "allow_everyone_if_no_acl_found": Option(

@@ -33,6 +33,7 @@ from dafka.processes.ready import say_ready
 from dafka.processes.signals import watch_signals
 from dafka.processes.survey import Survey
 from dafka.processes.survey_metrics import register_survey
+from dafka.processes.token_secret import read_token_secret
 from dafka.settings import ServingSettings
 from gateway.audit.audit import AUDIT, Audit
 from gateway.audit.sinks import sink_of
@@ -88,7 +89,8 @@ logger = logging.getLogger(__name__)
 
 class Life(abc.ABC):
     """`run` serves until a signal. Raises what has an `exit_code` and says what to do (DataDirectoryRefused,
-    ListenError, StoreFailed, CatalogFailed), possibly in an exception group.
+    ListenError, StoreFailed, CatalogFailed), possibly in an exception group. So does making one
+    (BadTokenSecret).
     """
 
     life_name = ""
@@ -98,6 +100,7 @@ class Life(abc.ABC):
         self.settings = settings
         self._doors = Doors(settings)
         self.context = context
+        self._token_secret = read_token_secret(settings.delegation_token_secret_file)
         self.metrics = Metrics()
         self._registry = load_apis()
         self.health = Health(self._lacks)
@@ -174,7 +177,15 @@ class Life(abc.ABC):
             self.settings.tls_certificate,
             self.settings.tls_key,
         )
-        return Broker(context, stores, self.settings, self.context.deliver, self.features, security)
+        return Broker(
+            context,
+            stores,
+            self.settings,
+            self.context.deliver,
+            self.features,
+            security,
+            self._token_secret,
+        )
 
     @abc.abstractmethod
     def _register_metrics(self, broker: Broker) -> None:
@@ -379,7 +390,9 @@ class Life(abc.ABC):
             validate = Validator(key_set.key_of, expected).validate
         secret = await broker.scram_users.secret()
         reauth_ms = settings.connections_max_reauth_ms
-        return Sessions(broker.scram_users, secret, reauth_ms, settings.sasl_enabled_mechanism, validate)
+        known = broker.delegation_tokens.known
+        mechanisms = settings.sasl_enabled_mechanism
+        return Sessions(broker.scram_users, secret, reauth_ms, mechanisms, validate, known)
 
     def _audit(self, broker: Broker) -> Audit | None:
         """What tells auditors, if anybody wants to know."""
@@ -429,6 +442,7 @@ class Life(abc.ABC):
             places=broker.quotas.places,
         )
         broker.scram_users.on_revoked(partial(_revoke, server))
+        broker.delegation_tokens.on_revoked(server.revoke_token)
         self._answer()
         async with trio.open_nursery() as nursery:
             if audit is not None:

@@ -30,7 +30,7 @@ FAILED_SECONDS: Final = 0.1
 """Before a client is told that it has failed: Kafka's `connection.failed.authentication.delay.ms`."""
 
 PASSWORDS_AT_ONCE: Final = 2
-"""Passwords that are hashed at the same time, for all who come in by PLAIN."""
+"""Passwords that are hashed at the same time, for all who come in by PLAIN or by a delegation token."""
 
 _limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("passwords at once")
 
@@ -48,7 +48,7 @@ async def sasl_authenticate(request: Request, broker: Broker) -> Response:
     if request.sasl is not None:
         token, now_ms = bytes(request.body.auth_bytes), broker.context.now_ms()
         authenticate = partial(request.sasl.authenticate, token, request.header.api_version, now_ms)
-        if request.sasl.takes_long:
+        if request.sasl.takes_long(token):
             told = await trio.to_thread.run_sync(authenticate, limiter=_at_once())
         else:
             told = authenticate()

@@ -38,6 +38,9 @@ TOLD: Final = frozenset((
     "host_filter", "iterations", "key", "mechanism", "operation", "ops", "pattern_type",
     "pattern_type_filter", "permission_type", "principal", "principal_filter", "remove",
     "resource_name_filter", "resource_pattern_type", "resource_type_filter", "upsertions",
+    # delegation tokens
+    "expiry_time_period_ms", "max_lifetime_ms", "owner_principal_name", "owner_principal_type", "owners",
+    "principal_name", "principal_type", "renew_period_ms", "renewers",
     # gateways and stores
     "broker_id", "dirs", "election_type", "path",
 ))  # fmt: skip

@@ -61,6 +61,7 @@ DEMANDS: Final[Mapping[str, Demand]] = {
     keys.QUOTAS: Demand.KEY,
     keys.SCRAM: Demand.KEY,
     keys.SCRAM_SECRET: Demand.KEY,
+    keys.TOKENS: Demand.KEY,
     keys.PARTITIONS: Demand.PARTITION,
     keys.SEGMENTS: Demand.PARTITION,
     keys.PRODUCERS: Demand.PARTITION,

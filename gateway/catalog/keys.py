@@ -34,6 +34,7 @@
 /scram/<user>                         what is kept of a user's passwords (`gateway.cluster.scram_users`)
 /quotas/<digest>                      the quotas of an entity (`gateway.cluster.quotas`)
 /scram-secret                         makes salts for users that there are not
+/tokens/<id>                          a delegation token (`gateway.cluster.delegation_tokens`)
 
 Which compares a transaction needs that changes one of them: `gateway.catalog.fence_rules`.
 """
@@ -75,6 +76,7 @@ ACLS = "/acls/"
 QUOTAS = "/quotas/"
 SCRAM = "/scram/"
 SCRAM_SECRET = "/scram-secret"  # noqa: S105 - a key, and no secret
+TOKENS = "/tokens/"
 
 OF_SECURITY = (ACLS, SCRAM, SCRAM_SECRET)
 """What the keys begin with that say who may come in, and who may do what."""
@@ -95,6 +97,15 @@ def scram_key(user: str) -> str:
 def user_of_scram(key: str) -> str:
     """The user whose `scram_key` this is."""
     return unquote(key.removeprefix(SCRAM))
+
+
+def token_key(token_id: str) -> str:
+    return TOKENS + token_id
+
+
+def token_of(key: str) -> str:
+    """The id of the delegation token whose `token_key` this is."""
+    return key.removeprefix(TOKENS)
 
 
 def alive_key(gateway: int) -> str:

@@ -2,9 +2,9 @@
 
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import trio
 
@@ -12,6 +12,7 @@ from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed
 from gateway.cluster.acls import Acls
 from gateway.cluster.changes import Changes
+from gateway.cluster.delegation_tokens import DelegationTokens
 from gateway.cluster.deletion import Deletion
 from gateway.cluster.dynamic_configs import DynamicConfigs
 from gateway.cluster.feature_levels import PREFERRED_LEADERS
@@ -42,6 +43,7 @@ from gateway.quotas.client_quotas import ClientQuotas
 from gateway.quotas.connection_rates import ConnectionRates
 from gateway.quotas.entities import Entity
 from gateway.security.acls import Acl
+from gateway.security.delegation_tokens import TokenSecret
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 NODE_ID = 1
@@ -50,6 +52,12 @@ NODE_ID = 1
 KEPT_SECONDS = 1.0
 """How long an administrator's request waits for the stores to remember what it has changed, and the creation
 of a topic for their word on the catalog."""
+
+TOKENS_SWEPT_SECONDS = 3600.0
+"""Between two looks for delegation tokens that are over; Kafka's
+`delegation.token.expiry.check.interval.ms`."""
+
+_Result = TypeVar("_Result")
 
 ChangeConfigs = Callable[[Mapping[str, str]], dict[str, str]]
 """The configs that there are -> those that there shall be. Raises KafkaError."""
@@ -84,6 +92,7 @@ class Cluster:
         settings: LogSettings,
         deliver: Callable[[], None],
         features: Features | None = None,
+        token_secret: TokenSecret | None = None,
     ) -> None:
         leadership = context.leadership
         self.node_id = leadership.gateway if isinstance(leadership, SlotLeadership) else NODE_ID
@@ -97,6 +106,7 @@ class Cluster:
         self.features.read()
         self.scram_users = ScramUsers(context.catalog)
         self.acls = Acls(context.catalog, settings)
+        self.delegation_tokens = DelegationTokens(context.catalog, token_secret, settings, context.now_ms)
         self.quotas = Quotas(context.catalog, ClientQuotas(_now_ms), ConnectionRates(_now_ms))
         self.dynamic = DynamicConfigs(context.catalog, self.node_id)
         self.gateways: OneGateway | SharedGateways = OneGateway(self.node_id, settings.rack)
@@ -127,7 +137,12 @@ class Cluster:
                 self.leading.place(topic.partitions)
         self.following = Following(
             context, self.topics, self.dynamic, stores, self.recovery, self.leading, self.features,
-            {keys.SCRAM: self.scram_users, keys.ACLS: self.acls, keys.QUOTAS: self.quotas},
+            {
+                keys.SCRAM: self.scram_users,
+                keys.ACLS: self.acls,
+                keys.QUOTAS: self.quotas,
+                keys.TOKENS: self.delegation_tokens,
+            },
         )  # fmt: skip
         self.following.on_configs(self._apply_dynamic)
         self.following.on_deleted(context.segments_dropped)
@@ -173,6 +188,7 @@ class Cluster:
                 self.recovery.run,
                 self.changes.run,
                 self.following.run,
+                self._sweep_tokens,
                 *([] if self.leading is None else [self.leading.run]),
                 self.retention.run,
                 self.compaction.run,
@@ -333,6 +349,37 @@ class Cluster:
             await self.features.change(decide)
         finally:
             await self.following.take()
+
+    async def change_tokens(
+        self, change: Callable[[], Awaitable[_Result]], *, is_more: bool = False
+    ) -> _Result:
+        """Change delegation tokens; `is_more`: there is one more then. What any gateway did before this was
+        called is seen.
+
+        Raises KafkaError: what `change` raises, and as `Changes.make`; POLICY_VIOLATION: the catalog is too
+        large for a store.
+        """
+        if is_more:
+            self._check_size()
+        return await self.changes.make(partial(self._change_tokens, change))
+
+    async def _change_tokens(self, change: Callable[[], Awaitable[_Result]]) -> _Result:
+        await self.context.catalog.fresh()
+        await self.following.take()
+        try:
+            return await change()
+        finally:
+            await self.following.take()
+
+    async def _sweep_tokens(self) -> None:
+        """Delete delegation tokens that are over, for ever. Each gateway does so."""
+        while True:
+            await trio.sleep(TOKENS_SWEPT_SECONDS)
+            try:
+                while await self.change_tokens(self.delegation_tokens.sweep):
+                    pass
+            except KafkaError as error:
+                logger.info("delegation tokens that are over are left for the next time: %s", error.message)
 
     async def alter_user(self, change: Change) -> Refusal | None:
         """Make, change or delete what is kept of a user's password; why that is refused.

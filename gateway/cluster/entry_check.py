@@ -14,6 +14,7 @@ from gateway.catalog import keys
 from gateway.catalog.interface import MAX_VALUE_BYTES
 from gateway.cluster import quotas
 from gateway.cluster.acls import check as check_acl
+from gateway.cluster.delegation_tokens import unpack as unpack_token
 from gateway.cluster.lineage import Life, Lineage
 from gateway.cluster.scram_users import SECRET_BYTES
 from gateway.cluster.scram_users import unpack as unpack_user
@@ -171,6 +172,10 @@ def _scram_secret(name: str, value: bytes) -> None:
     _need(len(value) == SECRET_BYTES, "value")
 
 
+def _token(name: str, value: bytes) -> None:
+    unpack_token(name, value)
+
+
 _CHECKS: Final[Mapping[str, Callable[[str, bytes], None]]] = {
     keys.TOPICS: _topic,
     keys.PARTITIONS: _partition,
@@ -189,6 +194,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, bytes], None]]] = {
     keys.SCRAM: _user,
     keys.SCRAM_SECRET: _scram_secret,
     keys.QUOTAS: _quotas,
+    keys.TOKENS: _token,
 }
 
 

@@ -42,6 +42,7 @@ ONLY_KEPT = (
     keys.TOMBSTONES,
     keys.FEATURES,
     *keys.OF_SECURITY,
+    keys.TOKENS,
 )
 """What the keys begin with of entries that a copy alone has, besides those of logs."""
 

@@ -35,6 +35,7 @@ KEPT_PREFIXES: Final = (
     keys.QUOTAS,
     keys.SCRAM,
     keys.SCRAM_SECRET,
+    keys.TOKENS,
 )
 """What the keys begin with."""
 

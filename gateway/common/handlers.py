@@ -57,10 +57,11 @@ ADMINISTRATION: Final = frozenset(
         ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_GROUPS, ApiKey.ELECT_LEADERS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.ALTER_PARTITION_REASSIGNMENTS, ApiKey.OFFSET_DELETE,
         ApiKey.ALTER_CLIENT_QUOTAS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, ApiKey.UPDATE_FEATURES,
-        ApiKey.UNREGISTER_BROKER,
+        ApiKey.UNREGISTER_BROKER, ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN, ApiKey.DESCRIBE_DELEGATION_TOKEN,
     )
 )  # fmt: skip
-"""APIs that change what others rely on."""
+"""APIs that change what others rely on, or tell by what others come in."""
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 

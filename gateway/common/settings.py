@@ -44,6 +44,13 @@ class LogSettings:
     """Milliseconds after which a client of a listener with SASL has to say again who it is; 0: never. Kafka's
     `connections.max.reauth.ms`."""
 
+    delegation_token_max_lifetime_ms: int = 7 * 24 * 3600 * 1000
+    """Milliseconds after which a delegation token ends for good; Kafka's
+    `delegation.token.max.lifetime.ms`."""
+
+    delegation_token_expiry_time_ms: int = 24 * 3600 * 1000
+    """Milliseconds after which one ends unless it is renewed; Kafka's `delegation.token.expiry.time.ms`."""
+
     admin_client_writes: bool = False
     """Let a client that calls itself `__admin_client` append to internal topics."""
 

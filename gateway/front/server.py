@@ -249,7 +249,17 @@ class Server:
         """
         for connection in list(self.connections):
             sasl = connection.sasl
-            if sasl is not None and sasl.principal == principal and sasl.mechanism in mechanisms:
+            if sasl is None or sasl.token_id or sasl.principal != principal:
+                continue
+            if sasl.mechanism in mechanisms:
+                connection.close("revoked")
+
+    def revoke_token(self, token_id: str) -> None:
+        """End the connections that have come in by a delegation token: it is gone, or is over sooner than
+        they know. (They may come again, if it is not over.)
+        """
+        for connection in list(self.connections):
+            if connection.sasl is not None and connection.sasl.token_id == token_id:
                 connection.close("revoked")
 
     def _stop_connections(self) -> None:

@@ -1,5 +1,5 @@
-"""What a connection of a listener with SASL goes through: the mechanisms that there are, over the users that
-there are.
+"""What a connection of a listener with SASL goes through: the mechanisms that there are, over the users and
+delegation tokens that there are.
 """
 
 from __future__ import annotations
@@ -43,8 +43,10 @@ class Sessions:
         max_session_ms: int = 0,
         mechanisms: Collection[str] = MECHANISMS,
         validate: Callable[[str], Bearer] | None = None,
+        known_token: Callable[[Hash, str], Known | None] = lambda _kind, _id: None,
     ) -> None:
         self._users = users
+        self._known_token = known_token
         self._secret = secret
         self._max_session_ms = max_session_ms
         known: dict[str, Callable[[], Exchange]] = {kind.value: partial(self._scram, kind) for kind in Hash}
@@ -62,7 +64,7 @@ class Sessions:
     def _scram(self, kind: Hash) -> ScramExchange:
         def lookup(name: str, is_token: bool) -> Known | None:
             if is_token:
-                return None
+                return self._known_token(kind, name)
             gateway = gateways.gateway_of(name)
             if gateway is None:
                 return self._users.known(kind, name)

@@ -83,6 +83,8 @@ class SaslSession:
     def __init__(self, mechanisms: Mapping[str, Callable[[], Exchange]], max_session_ms: int = 0) -> None:
         self.principal: Principal | None = None
         """Who it is, once that is known; it never changes."""
+        self.token_id = ""
+        """The delegation token by which it came in last; "": it was none."""
         self.stage = Stage.NEW
         self._mechanisms = mechanisms
         self._max_session_ms = max_session_ms
@@ -100,10 +102,9 @@ class SaslSession:
         """By which the client says who it is; "" before it has said."""
         return self._mechanism
 
-    @property
-    def takes_long(self) -> bool:
-        """Whether the next token takes milliseconds of processor time: it belongs into a worker thread."""
-        return self._exchange is not None and self._exchange.takes_long
+    def takes_long(self, token: bytes) -> bool:
+        """Whether this token may take milliseconds of processor time: it belongs into a worker thread."""
+        return self._exchange is not None and self._exchange.takes_long(token)
 
     # requests ----------------------------------------------------------------------------------------------
 
@@ -192,6 +193,7 @@ class SaslSession:
     def _open(self, authenticated: Authenticated, now_ms: int) -> int:
         """The session begins; how long it lasts, in ms."""
         self.principal, self.stage, self._exchange = authenticated.principal, Stage.OPEN, None
+        self.token_id = authenticated.token_id
         self._began_ms = now_ms
         lasts = [self._max_session_ms] if self._max_session_ms else []
         if authenticated.expires_ms is not None:

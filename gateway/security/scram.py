@@ -1,8 +1,8 @@
 """SCRAM-SHA-256 and -512 (RFC 5802, RFC 7677), the server's side, as Kafka has it.
 
-Pure, and without PBKDF2: what is kept of a password is derived once, when it is set, so a login costs a few
-HMACs. Theory: the client proves that it has ClientKey = HMAC(SaltedPassword, "Client Key"), of which the
-server keeps the hash; and the server proves that it has ServerKey. Both sign all that was said::
+Pure, and without PBKDF2: what is kept of a password is derived once, so a login costs a few HMACs. Theory:
+the client proves that it has ClientKey = HMAC(SaltedPassword, "Client Key"), of which the server keeps the
+hash; and the server proves that it has ServerKey. Both sign all that was said::
 
     client   n,,n=USER,r=NONCE[,EXTENSION=VALUE ...]
     server   r=NONCE and more,s=SALT,i=ITERATIONS
@@ -94,6 +94,8 @@ class Known(NamedTuple):
     principal: Principal
     expires_ms: int | None = None
     """When it is over, ms since 1970; None: never."""
+    token_id: str = ""
+    """The delegation token that this is; "": it is a user."""
 
 
 Lookup = Callable[[str, bool], Known | None]
@@ -139,8 +141,6 @@ class ScramExchange:
     life of a cluster. `nonce` are random bytes, which are used once.
     """
 
-    takes_long = False
-
     def __init__(self, kind: Hash, lookup: Lookup, secret: bytes, nonce: bytes) -> None:
         self._kind = kind
         self._lookup = lookup
@@ -155,6 +155,12 @@ class ScramExchange:
         self._nonce = ""
         self._said = ""
         """Both first messages, as they are signed."""
+
+    def takes_long(self, token: bytes) -> bool:
+        """See `gateway.security.mechanism.Exchange`. What is kept of a delegation token's password is derived
+        when it is asked for first.
+        """
+        return self._credential is None and f"{TOKEN_EXTENSION}=".encode() in token
 
     def step(self, token: bytes) -> Step:
         """See `gateway.security.mechanism.Exchange`."""
@@ -204,10 +210,11 @@ class ScramExchange:
         is_right = hmac.compare_digest(hashlib.new(algorithm, client_key).digest(), credential.stored_key)
         if not is_right or known is None:
             raise Refused("wrong user or password")
-        if self._lookup(*self._who) != known:
+        now = self._lookup(*self._who)
+        if now is None or (now.credential, now.principal) != (known.credential, known.principal):
             raise Refused("its password was changed, or it was deleted, in the middle of the login")
         verifier = b64encode(hmac.digest(credential.server_key, signed, algorithm))
-        return Step(b"v=" + verifier, Authenticated(known.principal, known.expires_ms))
+        return Step(b"v=" + verifier, Authenticated(now.principal, now.expires_ms, now.token_id))
 
 
 def _plain_name(name: str) -> str:

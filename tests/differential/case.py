@@ -63,6 +63,10 @@ REGISTERED: dict[int, range] = {
     35: range(1, 6),  # DescribeLogDirs
     36: range(3),  # SaslAuthenticate
     37: range(4),  # CreatePartitions
+    38: range(1, 4),  # CreateDelegationToken
+    39: range(1, 3),  # RenewDelegationToken
+    40: range(1, 3),  # ExpireDelegationToken
+    41: range(1, 4),  # DescribeDelegationToken
     42: range(3),  # DeleteGroups
     43: range(3),  # ElectLeaders
     44: range(2),  # IncrementalAlterConfigs

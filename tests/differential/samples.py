@@ -46,7 +46,13 @@ from tests.differential import groups, offsets, transactions
 from tests.differential.batches import batch_of
 from tests.differential.requests import fetch, fetch_partition, produce
 from tests.differential.side import Side
-from wireproto.kafka.messages import UnregisterBrokerRequest
+from wireproto.kafka.messages import (
+    CreateDelegationTokenRequest,
+    DescribeDelegationTokenRequest,
+    ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest,
+    UnregisterBrokerRequest,
+)
 
 TOPIC = "no-such-topic"
 IDS = {TOPIC: UUID(int=4711)}
@@ -201,6 +207,11 @@ def _pages(_: Side, version: int) -> Any:
     return of(version=version, topics=[of.TopicRequest(name=TOPIC)], response_partition_limit=10)
 
 
+def _create_token(_: Side, version: int) -> Any:
+    # On a listener where nobody says who he is nobody gets one.
+    return CreateDelegationTokenRequest(version=version, renewers=[], max_lifetime_ms=-1)
+
+
 _SAMPLES: dict[int, Callable[[Side, int], Any]] = {
     0: lambda side, version: produce(side, version, {TOPIC: {0: batch_of(b"x")}}),
     1: lambda side, version: fetch(side, version, {TOPIC: [fetch_partition(0, 0)]}),
@@ -244,6 +255,10 @@ _SAMPLES: dict[int, Callable[[Side, int], Any]] = {
     35: _log_dirs,
     36: lambda _, version: SaslAuthenticateRequest(version=version, auth_bytes=b"nonsense"),
     37: _partitions,
+    38: _create_token,
+    39: lambda _, version: RenewDelegationTokenRequest(version=version, hmac=b"x", renew_period_ms=-1),
+    40: lambda _, version: ExpireDelegationTokenRequest(version=version, hmac=b"x", expiry_time_period_ms=-1),
+    41: lambda _, version: DescribeDelegationTokenRequest(version=version, owners=None),
     42: lambda _, version: DeleteGroupsRequest(version=version, groups_names=[GROUP]),
     43: _elect,
     44: _alter_one,

@@ -23,6 +23,8 @@ from gateway.configs.broker_validation import OWN_EFFECT, TOPIC_DEFAULTS
 BY_OPTION: Final[dict[str, str]] = {
     "auto.create.topics.enable": "--auto-create-topics",
     "broker.rack": "--rack",
+    "delegation.token.expiry.time.ms": "--delegation-token-expiry-time-ms",
+    "delegation.token.max.lifetime.ms": "--delegation-token-max-lifetime-ms",
     "group.initial.rebalance.delay.ms": "--group-initial-rebalance-delay-ms",
     "group.max.session.timeout.ms": "--group-max-session-timeout-ms",
     "group.max.size": "--group-max-size",
@@ -57,6 +59,7 @@ HELD: Final[dict[str, str]] = {
     "connections.max.idle.ms": "A connection without a request for so long is closed.",
     "controller.quota.window.num": "Seconds' worth of changes of topics that may be made at once.",
     "controller.quota.window.size.seconds": "The same, in windows of a second.",
+    "delegation.token.expiry.check.interval.ms": "So often delegation tokens that are over are looked for.",
     "delete.topic.enable": "Topics can be deleted.",
     "fetch.max.bytes": "A Fetch gets no more bytes of records, but for a first batch that is larger.",
     "offset.metadata.max.bytes": "Longer metadata of an offset is OFFSET_METADATA_TOO_LARGE.",

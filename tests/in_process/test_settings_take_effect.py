@@ -36,9 +36,11 @@ from kafka.protocol.metadata import (
 
 from dafka.processes.standalone import Standalone
 from gateway.broker import Broker
+from gateway.cluster.delegation_tokens import Wanted
 from gateway.configs.broker_validation import OWN_EFFECT
 from gateway.groups import expiry
 from gateway.log import retention
+from gateway.security.principal import Principal
 from tests.differential import offsets
 from tests.differential.groups import join
 from tests.docs.broker_effects import BY_OPTION
@@ -195,9 +197,19 @@ async def compaction_backoff(client: Client) -> None:
     await client.until(is_compacted)
 
 
+async def token_lifetimes(client: Client) -> None:
+    """Who asks for a token on a listener where nobody says who he is gets none: so it is made here."""
+    alice = Principal("User", "alice")
+    create = partial(client.broker.delegation_tokens.create, Wanted(alice, alice))
+    token, _ = await client.broker.change_tokens(create)
+    assert (token.expires_ms - token.issued_ms, token.max_ms - token.issued_ms) == (1_000, 2_000)
+
+
 SETTINGS: dict[str, Any] = {
     "auto_create_topics": False,
     "compaction_backoff_ms": 20,
+    "delegation_token_expiry_time_ms": 1_000,
+    "delegation_token_max_lifetime_ms": 2_000,
     "fetch_session_slots": 1,
     "gateway_listener": "PLAINTEXT",
     "group_initial_rebalance_delay_ms": DELAY_MS,
@@ -213,6 +225,8 @@ SETTINGS: dict[str, Any] = {
 EFFECTS: dict[str, Callable[[Client], Awaitable[None]]] = {
     "auto.create.topics.enable": auto_create_topics,
     "broker.rack": rack,
+    "delegation.token.expiry.time.ms": token_lifetimes,
+    "delegation.token.max.lifetime.ms": token_lifetimes,
     "group.initial.rebalance.delay.ms": initial_rebalance_delay,
     "group.max.session.timeout.ms": session_timeouts,
     "group.max.size": group_max_size,
@@ -267,11 +281,15 @@ def test_options_take_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Standalone, "_register_metrics", lambda _self, broker: brokers.append(broker))
     monkeypatch.setattr(retention, "SECOND_LOOK_SECONDS", 0.05)
     monkeypatch.setattr(expiry, "CHECK_SECONDS", 0.05)
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"of the gateways, and of nobody else")
+    secret.chmod(0o600)
+    settings = {"delegation_token_secret_file": secret, **SETTINGS}
 
     async def main() -> None:
         with trio.fail_after(120):
             async with (
-                running(tmp_path, monkeypatch, **SETTINGS) as (_, port),
+                running(tmp_path / "data", monkeypatch, **settings) as (_, port),
                 await RawClient.connect(port) as client,
             ):
                 assert (await shown(client)).keys() >= BY_OPTION.keys() - {"listeners"}

@@ -39,6 +39,12 @@ _FROM: Final[Mapping[int, int]] = {
 }
 """First version with this field; of APIs that are not here every version that there is has it."""
 
+_LAST: Final = frozenset((
+    ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
+))  # fmt: skip
+"""APIs with the field at the end of their answers, which are in one piece."""
+
 _AFTER_HEADER: Final = 8
 """Size and correlation id; flexible versions have a byte more, for the tags of the header."""
 
@@ -58,6 +64,8 @@ def throttle_offset(api_key: int, api_version: int, answer: Buffer) -> int | Non
         return _after_apis(api_version, answer)
     if api_key == ApiKey.OFFSET_DELETE:
         return _AFTER_HEADER + _ERROR
+    if api_key in _LAST:  # flexible versions have a byte more, for the tags of the answer
+        return len(answer) - _INT32.size - is_flexible(api_key, api_version)
     return _AFTER_HEADER + is_flexible(api_key, api_version)
 
 

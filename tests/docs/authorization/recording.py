@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gateway.security.acls import SUPPORTED, Operation, ResourceType
-from gateway.security.principal import ANONYMOUS, Principal
+from gateway.security.principal import USER, Principal
 
 
 class Question(NamedTuple):
@@ -23,8 +23,9 @@ class Recording:
     """Allows all that is not in `denied`."""
 
     is_unrestricted = False
-    principal = ANONYMOUS
-    owner: Principal | None = ANONYMOUS
+    principal = Principal(USER, "recorded")
+    """Somebody, as if by a certificate: who is not known may not ask for everything."""
+    owner: Principal | None = principal
     api = ""
 
     @property

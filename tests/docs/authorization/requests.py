@@ -27,7 +27,7 @@ from tests.differential import groups, offsets, transactions
 from tests.differential.batches import TRANSACTIONAL, batch_of
 from tests.differential.requests import fetch, fetch_partition, produce
 from tests.differential.samples import sample
-from tests.docs.authorization.scene import GROUP, TOPIC, TRANSACTION, Scene
+from tests.docs.authorization.scene import GROUP, OWNER, TOPIC, TRANSACTION, Scene
 from wireproto.kafka.schemas import REQUEST_CLASSES
 
 TRANSACTIONAL_PRODUCE: Final = 3
@@ -41,6 +41,7 @@ ALL_OFFSETS: Final = 2
 SEVERAL_KEYS: Final = 4
 KINDS_OF_KEYS: Final = 1
 ALL_IS_NULL: Final = 1
+TOKENS_FOR_OTHERS: Final = 3
 
 CONFIGS: Final = {2: TOPIC, 4: "", 8: "1", 16: "metrics", 32: GROUP}
 """Kinds of resources that have configs, and one of each."""
@@ -208,6 +209,13 @@ def _users(_made: Scene, key: int, version: int) -> Sequence[Make]:
     return [lambda: of(version=version, deletions=[deletion], upsertions=[])]
 
 
+def _token(_made: Scene, key: int, version: int) -> Sequence[Make]:
+    of = partial(REQUEST_CLASSES[key], version=version, renewers=[], max_lifetime_ms=1)
+    if version < TOKENS_FOR_OTHERS:
+        return [of]
+    return [partial(of, owner_principal_type=OWNER.type, owner_principal_name=OWNER.name)]
+
+
 _KINDS: Final[dict[int, Callable[[Scene, int, int], Sequence[Make]]]] = {
     0: _produce,
     1: _fetch,
@@ -223,6 +231,7 @@ _KINDS: Final[dict[int, Callable[[Scene, int, int], Sequence[Make]]]] = {
     32: _configs,
     33: _alter,
     36: _authenticate,
+    38: _token,
     44: _alter,
     47: _forget,
     51: _users,

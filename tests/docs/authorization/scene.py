@@ -1,5 +1,5 @@
-"""A gateway with a store in this process, one topic, one group and one open transaction, and a client whose
-rights are recorded.
+"""A gateway with a store in this process: a topic, a group, an open transaction and a delegation token. And a
+client whose rights are recorded.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ import inspect
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,11 @@ import trio
 from kafka.protocol.admin import CreateTopicsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
+from dafka.processes.standalone import Standalone
+from gateway.broker import Broker
 from gateway.cluster.acls import BY_ACLS, Acls
+from gateway.cluster.delegation_tokens import Wanted
+from gateway.security.principal import USER, Principal
 from tests.differential import offsets, transactions
 from tests.docs.authorization.findings import Ask
 from tests.docs.authorization.recording import Question, Recording
@@ -27,6 +32,9 @@ TOPIC: Final = "topic"
 GROUP: Final = "group"
 TRANSACTION: Final = "transaction"
 DOOMED: Final = "doomed"
+OWNER: Final = Principal(USER, "owner")
+"""Of the delegation token."""
+
 PATIENCE_SECONDS: Final = 30
 ALREADY_EXISTS: Final = 36
 NOT_READY: Final = {14, 15, 16}
@@ -125,10 +133,18 @@ async def scene(data: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Sc
     """The scene, while the block runs."""
     recording = Recording()
     monkeypatch.setattr(Acls, "grant", lambda *_: recording)
+    brokers: list[Broker] = []
+    monkeypatch.setattr(Standalone, "_register_metrics", lambda _self, broker: brokers.append(broker))
+    secret = data / "secret"
+    secret.write_bytes(b"of the gateways, and of nobody else")
+    secret.chmod(0o600)
+    settings = {"authorizer": BY_ACLS, "delegation_token_secret_file": secret}
     async with (
-        running(data, monkeypatch, authorizer=BY_ACLS) as (_, port),
+        running(data / "gateway", monkeypatch, **settings) as (_, port),
         await RawClient.connect(port) as client,
     ):
         made = Scene(client, recording)
         await made.set_up()
+        (broker,) = brokers
+        await broker.change_tokens(partial(broker.delegation_tokens.create, Wanted(OWNER, OWNER)))
         yield made

@@ -33,6 +33,7 @@ from gateway.security.access import UNRESTRICTED, Access, ByAcls
 from gateway.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from gateway.security.authorizer import Authorizer
 from gateway.security.principal import USER, Principal
+from gateway.security.sasl_session import SaslSession
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.headers import parse_request_header
@@ -165,6 +166,9 @@ class FakeBroker:
         self.node_id = NODE_ID
         self.access: Access = UNRESTRICTED
         """What those may do who ask."""
+        self.sasl: SaslSession | None = None
+        """How they say who they are."""
+        self.delegation_tokens: Any = None
         self.charges: Charges | None = None
         """What they are charged for."""
         self.gateways = OneGateway(NODE_ID)
@@ -190,6 +194,8 @@ class FakeBroker:
                 "auto_create_topics": True,
                 "relax_replication_factor": False,
                 "trust_batches": False,
+                "delegation_token_expiry_time_ms": 86_400_000,
+                "delegation_token_max_lifetime_ms": 604_800_000,
                 "admin_client_writes": False,
                 "retention_check_interval_ms": 300_000,
                 "compaction_backoff_ms": 15_000,
@@ -216,6 +222,9 @@ class FakeBroker:
         self.transactions: Any = FakeCoordinator()
         self.failure: KafkaError | None = None
         self.automatic_creation = AutomaticCreation(self)  # type: ignore[arg-type]
+
+    async def change_tokens(self, change: Any, *, is_more: bool = False) -> Any:  # noqa: ARG002
+        return await change()
 
     async def alter_quotas(self, changes: Mapping[Entity, Values], addresses: Mapping[Entity, str]) -> None:
         if self.failure:
@@ -344,7 +353,7 @@ async def ask_async(broker: FakeBroker, request: Any, address: tuple[str, int] =
     assert api.handler is not None
     access = getattr(broker, "access", UNRESTRICTED)  # some tests have a real broker
     asked = Request(header, body, frame, address, "client", trio.Event())
-    asked.access = access
+    asked.access, asked.sasl = access, getattr(broker, "sasl", None)
     asked.charges = getattr(broker, "charges", None)
     framed = await api.handler(asked, broker)
     assert isinstance(framed, bytes)

@@ -269,6 +269,50 @@ def test_no_secret_of_a_user_is_told() -> None:
     audited(body)
 
 
+def test_a_delegation_token_is_told_of_without_its_password() -> None:
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        create = request_class(38)
+        request = create(
+            version=3,
+            owner_principal_type="User",
+            owner_principal_name="bob",
+            renewers=[create.CreatableRenewers(principal_type="User", principal_name="carol")],
+            max_lifetime_ms=7,
+        )
+        made = RESPONSE_CLASSES[38](
+            error_code=0, principal_type="User", principal_name="bob", token_requester_principal_type="User",
+            token_requester_principal_name="alice", issue_timestamp_ms=1, expiry_timestamp_ms=2,
+            max_timestamp_ms=3, token_id="id", hmac=b"PLANTED", throttle_time_ms=0,
+        )  # fmt: skip
+        await administration(audit, request, made)
+        renew, expire, describe = map(request_class, (39, 40, 41))
+        ended = RESPONSE_CLASSES[39](error_code=66, expiry_timestamp_ms=0, throttle_time_ms=0)
+        await administration(audit, renew(version=2, hmac=b"PLANTED", renew_period_ms=5), ended)
+        gone = RESPONSE_CLASSES[40](error_code=0, expiry_timestamp_ms=-1, throttle_time_ms=0)
+        await administration(audit, expire(version=2, hmac=b"PLANTED", expiry_time_period_ms=-1), gone)
+        owners = [describe.DescribeDelegationTokenOwner(principal_type="User", principal_name="bob")]
+        none = RESPONSE_CLASSES[41](error_code=0, tokens=[], throttle_time_ms=0)
+        await administration(audit, describe(version=3, owners=owners), none)
+        lines = await written(audit, sink)
+        assert "PLANTED" not in json.dumps(lines)
+        assert [(line["what"], line["outcome"]) for line in lines] == [
+            (
+                {
+                    "owner_principal_type": "User",
+                    "owner_principal_name": "bob",
+                    "renewers": [{"principal_type": "User", "principal_name": "carol"}],
+                    "max_lifetime_ms": 7,
+                },
+                {"NONE": 1},
+            ),
+            ({"renew_period_ms": 5}, {"DELEGATION_TOKEN_EXPIRED": 1}),
+            ({"expiry_time_period_ms": -1}, {"NONE": 1}),
+            ({"owners": [{"principal_type": "User", "principal_name": "bob"}]}, {"NONE": 1}),
+        ]
+
+    audited(body)
+
+
 def test_of_a_large_request_its_size_is_told_and_of_a_long_one_its_beginning() -> None:
     async def body(audit: Audit, sink: FakeSink) -> None:
         delete, answer = request_class(42), RESPONSE_CLASSES[42](throttle_time_ms=0, results=[])

@@ -48,6 +48,7 @@ OWN = {
     keys.QUOTAS: f"{keys.QUOTAS}D",
     keys.SCRAM: keys.scram_key("alice"),
     keys.SCRAM_SECRET: keys.SCRAM_SECRET,
+    keys.TOKENS: keys.token_key("A" * 22),
 }
 OF_PARTITION = {
     keys.PARTITIONS: RECORD,

@@ -142,6 +142,9 @@ UNREADABLE = {
     "a life that cannot be read": whole(CLUSTER_LINE, {"key": keys.LIVES + "G1", "value": []}),
     "a lineage that cannot be read": whole(CLUSTER_LINE, {"key": keys.LINEAGE, "value": {}}),
     "a topic that cannot be read": whole(CLUSTER_LINE, {"key": keys.topic_key("orders"), "value": {}}),
+    "a delegation token that cannot be read": whole(
+        CLUSTER_LINE, {"key": keys.token_key("A" * 22), "value": {"owner": ["User", "alice"]}}
+    ),
     "an ACL that cannot be read": whole(CLUSTER_LINE, {"key": keys.ACLS + "0" * 32, "value": [2, "t", 3]}),
     "an ACL at another key": whole(CLUSTER_LINE, {"key": keys.ACLS + "0" * 32, "value": ACL}),
     "a segment that cannot be read": whole(CLUSTER_LINE, {"key": keys.SEGMENTS + "x", "value": []}),

@@ -527,6 +527,16 @@ def test_what_was_never_written_comes_back_from_the_newest_copy() -> None:
     assert entries[keys.LINEAGE]["lineage"] != "H1"
 
 
+def test_delegation_tokens_come_back_from_the_newest_copy() -> None:
+    """Without them programs could not come in any more."""
+    alice = ["User", "alice"]
+    times = {"issued_ms": 1, "expires_ms": 2, "max_ms": 3}
+    token = {"owner": alice, "requester": alice, "renewers": [], "secret": "mark", **times}
+    kept = {keys.token_key("A" * 22): token}
+    entries = keeping(kept).rebuilt()
+    assert {key: entries[key] for key in kept} == kept
+
+
 def test_the_copy_tells_of_topics_and_announcements_of_partitions_that_it_does_not_know() -> None:
     stores = keeping(topic_of("orders", configs={"retention.ms": "5"}, replication_factor=2))
     segment = announcement("A", 0)

@@ -9,6 +9,7 @@ import pytest
 
 from dafka.commands.options import OPTIONS
 from gateway.administration.broker_values import own_broker_configs
+from gateway.cluster.cluster import TOKENS_SWEPT_SECONDS
 from gateway.configs.broker_configs import broker_configs
 from gateway.configs.broker_validation import (
     NO_EFFECT,
@@ -36,6 +37,7 @@ CONSTANTS: dict[str, object] = {
     "connections.max.idle.ms": int(IDLE_SECONDS * 1000),
     "controller.quota.window.num": KAFKAS_WINDOWS.samples,
     "controller.quota.window.size.seconds": KAFKAS_WINDOWS.each_ms // 1000,
+    "delegation.token.expiry.check.interval.ms": int(TOKENS_SWEPT_SECONDS * 1000),
     "delete.topic.enable": "true",
     "fetch.max.bytes": MAX_RESPONSE_BYTES,
     "offset.metadata.max.bytes": OFFSET_METADATA_MAX_BYTES,
@@ -69,7 +71,7 @@ def test_what_a_gateway_shows_of_its_own_is_by_an_option_or_told() -> None:
             "partitions", "auto_create_topics", "retention_check_interval_ms", "compaction_backoff_ms",
             "group_initial_rebalance_delay_ms", "group_min_session_timeout_ms",
             "group_max_session_timeout_ms", "group_max_size", "offsets_retention_minutes",
-            "fetch_session_slots",
+            "fetch_session_slots", "delegation_token_expiry_time_ms", "delegation_token_max_lifetime_ms",
         ),
         0,
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -25,11 +26,12 @@ from gateway.front.sessions import Sessions
 from gateway.security.plain import PlainExchange
 from gateway.security.principal import Principal
 from gateway.security.sasl_session import SaslSession
-from gateway.security.scram import Hash
+from gateway.security.scram import Hash, Known, credential_of
 from tests.differential.wire import decode, encode, frame
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.cluster.test_scram_users import upsertion
 from tests.unit.gateway.kafka_wire import ECHO, Client, Fakes, answer, request, run, running
+from tests.unit.gateway.security.test_scram import Client as ScramMessages
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
 
@@ -354,5 +356,50 @@ def test_a_token_before_a_handshake_is_hung_up_on() -> None:
         async with speaker() as one:
             await one.client.send(encode(SaslAuthenticateRequest(version=2, auth_bytes=RIGHT)))
             assert await one.client.closed()
+
+    run(main)
+
+
+async def comes_in_by_token(one: Speaker, token_id: str) -> Any:
+    client = ScramMessages(Hash.SHA_512, token_id, "hmac", ",tokenauth=true")
+    await one.handshake(mechanism="SCRAM-SHA-512")
+    told = await one.authenticate(client.first())
+    return await one.authenticate(client.last(told.auth_bytes))
+
+
+def test_who_has_come_in_by_a_token_is_cut_off_with_it_and_not_with_his_password() -> None:
+    async def main() -> None:
+        threads: list[bool] = []
+        loop = threading.get_ident()
+
+        def known(kind: Hash, token_id: str) -> Known:
+            threads.append(threading.get_ident() == loop)
+            return Known(
+                credential_of(kind, "hmac", b"salt", 4096), Principal("User", "alice"), None, token_id
+            )
+
+        users = ScramUsers(MemoryCatalog())
+        await users.make(upsertion("alice", Hash.SHA_512))
+        begin = Sessions(users, b"secret", known_token=known).begin
+        async with (
+            running(
+                listen="SASL_PLAINTEXT://127.0.0.1:0", fakes=with_sasl(Fakes()), begin_session=begin
+            ) as server,
+            server.client() as first,
+            server.client() as second,
+            server.client() as third,
+        ):
+            for one, token_id in ((first, "one"), (second, "two")):
+                assert (await comes_in_by_token(Speaker(one), token_id)).error_code == NONE
+            assert threads == [False, True] * 2, "what is derived is derived in a worker thread"
+            own = Speaker(third)
+            await own.handshake()
+            assert (await own.authenticate()).error_code == NONE
+            server.server.revoke_token("one")
+            server.server.revoke_token("")
+            assert await first.closed()
+            server.server.revoke(Principal("User", "alice"), {"PLAIN", "SCRAM-SHA-512"})
+            assert await third.closed()
+            assert await Speaker(second).is_served()
 
     run(main)
