@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,7 +67,8 @@ def counts_on_stores(directory: Path) -> bool:
     try:
         return cluster_in(catalog) is not None
     finally:
-        trio.run(catalog.aclose)
+        with ThreadPoolExecutor(1) as other:  # this one may run a loop already
+            other.submit(trio.run, catalog.aclose).result()
 
 
 def open_etcd(settings: CatalogSettings, *, rebuild: bool, make: bool = True) -> EtcdCatalog:

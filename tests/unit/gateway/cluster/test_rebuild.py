@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from gateway.catalog import keys
+from gateway.cluster import quotas
 from gateway.cluster.acls import key_of, pack
 from gateway.cluster.found_segments import CannotRebuild, End, FoundSegment, check_chain
 from gateway.cluster.rebuild import LOST_BLOCKS, SPARE_EPOCHS, read_back
@@ -504,6 +505,8 @@ def test_users_and_acls_come_back_from_the_newest_copy() -> None:
     user = {"SCRAM-SHA-256": {"salt": "AAAA", "stored_key": keyed, "server_key": keyed, "iterations": 4096}}
     secret = "thirty characters and 2 quotes"
     more = {keys.scram_key("alice"): user, keys.SCRAM_SECRET: secret, key_of(acl): keys.unpack(pack(acl))}
+    quota = quotas.Kept(frozenset({("user", "alice")}), {"producer_byte_rate": 5.0})
+    more[quotas.key_of(quota.entity)] = keys.unpack(quotas.pack(quota))
     entries = keeping(topic_of("orders") | more).rebuilt()
     assert {key: entries.get(key) for key in more} == more
     damaged = keeping(topic_of("orders") | more | {keys.scram_key("bob"): {"SCRAM-SHA-1": {}}})
