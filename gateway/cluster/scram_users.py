@@ -127,6 +127,7 @@ class ScramUsers:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._users: dict[str, dict[Hash, ScramCredential]] = {}
+        self._revoked = 0
         self._on_revoked: list[Callable[[str, frozenset[Hash]], None]] = []
         self.load()
 
@@ -135,6 +136,10 @@ class ScramUsers:
         more.
         """
         self._on_revoked.append(tell)
+
+    def revoked(self) -> int:
+        """How often something that somebody came in by has become wrong."""
+        return self._revoked
 
     def load(self) -> None:
         """Take all of them anew."""
@@ -155,6 +160,7 @@ class ScramUsers:
             with contextlib.suppress(BadUser):
                 now = self._users[user] = unpack(entry.value)
         revoked = frozenset(kind for kind, credential in before.items() if credential != now.get(kind))
+        self._revoked += len(revoked)
         for tell in self._on_revoked if revoked else ():
             tell(user, revoked)
 

@@ -45,7 +45,7 @@ from typing import Any, NamedTuple
 import trio
 
 from gateway.api.api_versions import API_VERSIONS_KEY
-from gateway.api.sasl_authenticate import FAILED_SECONDS
+from gateway.api.sasl_authenticate import FAILED_SECONDS, step
 from gateway.common.costs import CONNECTION_END, DECODED_KIB, REQUEST
 from gateway.common.failures import ends_process
 from gateway.common.handlers import MAX_AT_ONCE_BYTES, NoRoom, Request
@@ -216,6 +216,9 @@ class Connection:
         except OSError:
             self.reason = self.reason or "client"
             return False
+        except trio.ClosedResourceError:
+            self.reason = self.reason or "shutdown"
+            return False
         if self.sasl is None:
             self._deadlines.unknown_since = math.inf
         return True
@@ -229,7 +232,7 @@ class Connection:
         closed, nor for one that does not read.
         """
         try:
-            if self._tls is not None:
+            if self._tls is not None and not self._output.is_cut:
                 self._tls.say_end(self.socket)
             if linger and self.reason in _ENDED_BY_US:
                 self.socket.shutdown(socket.SHUT_WR)
@@ -584,7 +587,7 @@ class Connection:
         """A frame that is no request, after SaslHandshake 0."""
         self._deadlines.frame_began = math.inf
         self._deadlines.served += 1
-        told = await trio.to_thread.run_sync(sasl.frame, token, now_ms)
+        told = await step(sasl, token, partial(sasl.frame, token, now_ms))
         if told.closes:
             await trio.sleep(FAILED_SECONDS)
         self._output.put(framed(told))

@@ -98,6 +98,11 @@ class Output:
         except OSError as error:
             self._fail(error)
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether what was sent last ends in the middle of something that has to be whole."""
+        return False
+
     async def drain(self) -> None:
         """Writes everything, also what is put meanwhile. Raises OSError when the client is gone."""
         self.draining = True

@@ -26,6 +26,10 @@ SEALED_BYTES: Final = 64 * 1024
 MAX_HANDSHAKE_BYTES: Final = 64 * 1024
 """What a client may send before it is connected: a chain of certificates is some kilobytes."""
 
+MAX_EMPTY_BYTES: Final = 64 * 1024
+"""What a client may send that is TLS and has nothing in it, and what may wait to be said to it for that: new
+keys, which both sides agree on now and then. Requests are in between."""
+
 HANDSHAKES_AT_ONCE: Final = 8
 """Of all connections, in worker threads: each is a millisecond or two of processor time."""
 
@@ -41,6 +45,10 @@ class TlsLink:
         self._received = ssl.MemoryBIO()
         self._to_send = ssl.MemoryBIO()
         self._object = context.wrap_bio(self._received, self._to_send, server_side=True)
+        self._empty = 0
+        """Bytes that were received since the last ones of the client's own."""
+        self._has_ended = False
+        """The client has said that this was all."""
 
     # the handshake -----------------------------------------------------------------------------------------
 
@@ -87,19 +95,27 @@ class TlsLink:
     @property
     def has_some(self) -> bool:
         """Whether there is something to read before the socket is asked."""
-        return self._object.pending() > 0 or self._received.pending > 0
+        return self._object.pending() > 0 or self._received.pending > 0 or self._has_ended
 
     def recv_into(self, sock: socket.socket, buffer: memoryview) -> int:
         """As `socket.recv_into`: how many bytes of the client's are in the buffer now, 0 at the end. Raises
-        BlockingIOError, there are none yet; OSError, the connection is broken.
+        BlockingIOError, there are none yet; OSError, the connection is broken, or the client sends what has
+        nothing in it. It receives once: others have their turn before it does so again.
         """
         filled = self._read(buffer)
-        while filled == 0:
+        if filled == 0:
             data = sock.recv(RECEIVED_BYTES)
             if not data:
                 return 0  # whether the end was announced does not matter: frames have their sizes
             self._received.write(data)
+            self._empty += len(data)
             filled = self._read(buffer)
+        if filled > 0:
+            self._empty = 0
+        if self._empty > MAX_EMPTY_BYTES or self._to_send.pending > MAX_EMPTY_BYTES:
+            raise ConnectionAbortedError(f"more than {MAX_EMPTY_BYTES} bytes of TLS with nothing in them")
+        if filled == 0:
+            raise BlockingIOError
         return max(0, filled)
 
     def _read(self, buffer: memoryview) -> int:
@@ -111,6 +127,7 @@ class TlsLink:
             except ssl.SSLWantReadError:
                 break
             if not count:
+                self._has_ended = True
                 return filled or -1
             filled += int(count)
         return filled

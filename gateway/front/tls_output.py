@@ -44,6 +44,11 @@ class TlsOutput(Output):
             self._fail(error)
             self._sealed = memoryview(b"")
 
+    @property
+    def is_cut(self) -> bool:
+        """See `Output.is_cut`: of a record."""
+        return bool(self._sealed)
+
     def _is_sent(self, size: int) -> None:
         """The kernel has all that these bytes have become."""
         self.unsent -= size

@@ -143,6 +143,7 @@ class Appending:
         "_now_ms",
         "_opened",
         "_request",
+        "_unknown",
         "_unnamed",
         "_verification",
         "_verifier",
@@ -166,6 +167,8 @@ class Appending:
         """Of a request with a transactional id."""
         self._denied: set[int] = set()
         """The topics of the request to which its client may not write, by their ids in memory."""
+        self._unknown: set[int] = set()
+        """Those whose ids were not known when that was looked at."""
         self.failed = False
         self.topics: list[tuple[ProduceTopic, list[tuple[int, Append | RefusedBatch]]]] = []
 
@@ -176,7 +179,7 @@ class Appending:
             if await self._is_denied():
                 self._refuse_all(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
                 return
-            self._deny_topics()
+            await self._deny_topics()
         if body.transactional_id is None:
             await self._append_all()
             return
@@ -249,14 +252,20 @@ class Appending:
             Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name
         )
 
-    def _deny_topics(self) -> None:
-        """Find those to which the client may not write. Whether they exist it is not told."""
+    async def _deny_topics(self) -> None:
+        """Find those to which the client may not write. Whether they exist it is not told. An id that is not
+        known now stays so: nobody has looked who may write to that topic.
+        """
         access = self._request.access
-        for wanted in self._request.body.topics:
+        for done, wanted in enumerate(self._request.body.topics, 1):
             topic = self._topic(wanted)
             name = wanted.name if topic is None else topic.name
-            if name is not None and not access.may(Operation.WRITE, ResourceType.TOPIC, name):
+            if name is None:
+                self._unknown.add(id(wanted))
+            elif not access.may(Operation.WRITE, ResourceType.TOPIC, name):
                 self._denied.add(id(wanted))
+            if not done % BREATH:
+                await self._charge_look(BREATH * LOOKED)
 
     def _refuse_all(self, code: ErrorCode) -> None:
         body: ProduceRequest = self._request.body
@@ -520,7 +529,7 @@ class Appending:
 
     def _topic(self, wanted: ProduceTopic) -> Topic | None:
         """The topic, if it is there and the client may write to it."""
-        if self._denied and id(wanted) in self._denied:
+        if (self._denied and id(wanted) in self._denied) or (self._unknown and id(wanted) in self._unknown):
             return None
         topics = self._broker.topics
         if wanted.name is not None:

@@ -19,7 +19,10 @@ from gateway.security.authorizer import Authorizer, Decision
 from gateway.security.principal import ANONYMOUS, Principal
 
 MAX_REMEMBERED: Final = 1_000
-"""Answers of a connection that are kept: some 200 bytes each."""
+"""Answers of a connection that are kept: some 200 bytes each, and the name."""
+
+MAX_REMEMBERED_CHARS: Final = 249
+"""Longest name that is kept with its answer: that of a topic. A client may write 32,000."""
 
 Question = tuple[Operation, ResourceType, str]
 
@@ -126,6 +129,8 @@ class ByAcls:
         answer = self._remembered.get(question)
         if answer is None:
             answer = self._decide(authorizer, question).is_allowed
+            if len(name) > MAX_REMEMBERED_CHARS:
+                return answer
             if len(self._remembered) >= MAX_REMEMBERED:
                 self._remembered.clear()  # whoever asks about so many is not quick anyway
             self._remembered[question] = answer

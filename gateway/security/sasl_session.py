@@ -77,10 +77,15 @@ class Told(NamedTuple):
 
 class SaslSession:
     """`mechanisms` begin an exchange, by their names; `max_session_ms` is `connections.max.reauth.ms`, 0: a
-    session lasts as long as what the client has shown.
+    session lasts as long as what the client has shown. `revoked` counts credentials that have become wrong.
     """
 
-    def __init__(self, mechanisms: Mapping[str, Callable[[], Exchange]], max_session_ms: int = 0) -> None:
+    def __init__(
+        self,
+        mechanisms: Mapping[str, Callable[[], Exchange]],
+        max_session_ms: int = 0,
+        revoked: Callable[[], int] = lambda: 0,
+    ) -> None:
         self.principal: Principal | None = None
         """Who it is, once that is known; it never changes."""
         self.token_id = ""
@@ -88,6 +93,8 @@ class SaslSession:
         self.stage = Stage.NEW
         self._mechanisms = mechanisms
         self._max_session_ms = max_session_ms
+        self._revoked = revoked
+        self._revoked_before = 0
         self._mechanism = ""
         self._exchange: Exchange | None = None
         self._is_other_mechanism = False
@@ -96,6 +103,11 @@ class SaslSession:
         """When it was authenticated last."""
         self._ends_ms: int | None = None
         """When the session is over; None: never."""
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether somebody's credentials have become wrong since this authentication began."""
+        return self._revoked() != self._revoked_before
 
     @property
     def mechanism(self) -> str:
@@ -137,6 +149,7 @@ class SaslSession:
         if begin is None:
             return Shaken(ErrorCode.UNSUPPORTED_SASL_MECHANISM, offered, closes=True)
         self._exchange = begin()
+        self._revoked_before = self._revoked()
         if self.stage is Stage.OPEN:
             self._is_other_mechanism = mechanism != self._mechanism
             self.stage = Stage.AGAIN

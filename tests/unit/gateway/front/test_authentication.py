@@ -18,7 +18,7 @@ from trio.testing import MockClock
 import gateway.api.sasl_authenticate
 import gateway.api.sasl_handshake  # noqa: F401  both register themselves
 from gateway.api.sasl_authenticate import FAILED_SECONDS
-from gateway.cluster.scram_users import ScramUsers
+from gateway.cluster.scram_users import Deletion, ScramUsers
 from gateway.common.clients import LOOPBACK
 from gateway.common.handlers import DEFAULT_REGISTRY, Request, Response
 from gateway.front.authentication import MAX_TOKEN_FRAME_BYTES, MAX_UNKNOWN_FRAME_BYTES
@@ -401,5 +401,36 @@ def test_who_has_come_in_by_a_token_is_cut_off_with_it_and_not_with_his_password
             server.server.revoke(Principal("User", "alice"), {"PLAIN", "SCRAM-SHA-512"})
             assert await third.closed()
             assert await Speaker(second).is_served()
+
+    run(main)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_who_is_deleted_while_his_password_is_hashed_does_not_come_in(version: int) -> None:
+    async def main() -> None:
+        users = ScramUsers(MemoryCatalog())
+        await users.make(upsertion("alice", Hash.SHA_256))
+        sessions = Sessions(users, b"secret")
+        right = sessions._is_right
+
+        def is_right(user: str, password: str) -> bool:
+            found = right(user, password)
+            trio.from_thread.run(users.make, Deletion(user, Hash.SHA_256.number))
+            return found
+
+        sessions._is_right = is_right  # type: ignore[method-assign]
+        listen = "SASL_PLAINTEXT://127.0.0.1:0"
+        async with (
+            running(listen=listen, fakes=with_sasl(Fakes()), begin_session=sessions.begin) as server,
+            server.client() as client,
+        ):
+            one = Speaker(client)
+            await one.handshake(version)
+            if version:
+                told = await one.authenticate(RIGHT)
+                assert (told.error_code, "try again" in told.error_message) == (FAILED, True)
+            else:
+                await client.send(frame(RIGHT))
+            assert await client.closed()
 
     run(main)

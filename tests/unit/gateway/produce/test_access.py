@@ -142,3 +142,22 @@ def test_internal_topics(client_id: str, access: Access, flag: bool, code: int) 
         ] == [code]
 
     logged(body)
+
+
+def test_an_id_that_becomes_known_later_is_not_written_to_unasked() -> None:
+    """The topic was made on another gateway, and this one follows in the middle of the request."""
+
+    async def body(log: FakeLog) -> None:
+        topics: Any = log.broker.topics
+        real, asked = topics.by_id, []
+
+        def by_id(topic_id: bytes) -> Any:
+            asked.append(topic_id)
+            return real(topic_id) if len(asked) > 1 else None
+
+        topics.by_id = by_id
+        request = produce_request({0: batch()}, version=13, topic=None, topic_id=log.topic.id)
+        assert [code for code, _, _ in await answer(log, request, NOBODY)] == [UNKNOWN_ID]
+        assert log.topic.partitions[0].next_offset == 0
+
+    logged(body)

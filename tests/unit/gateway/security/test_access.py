@@ -56,6 +56,16 @@ def test_what_is_remembered_is_bounded() -> None:
     assert access.may(READ, TOPIC, "orders")
 
 
+def test_long_names_are_not_remembered() -> None:
+    authorizer = Counting(line())
+    access = ByAcls(ALICE, "10.0.0.1", lambda: authorizer)
+    for size, asked in ((249, 1), (250, 3)):
+        for _ in range(2):
+            assert not access.may(READ, TOPIC, "\U0001f600" * size)
+        assert authorizer.asked == asked
+    assert [len(name) for _, _, name in access._remembered] == [249]
+
+
 @pytest.mark.parametrize(
     ("address", "written"),
     [
