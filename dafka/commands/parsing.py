@@ -16,7 +16,7 @@ from gateway.front.listeners import (
     parse_listener,
     split_host_port,
 )
-from gateway.security.principal import parse_principal
+from gateway.security.principal import USER, parse_principal
 from mesh.protocol.endpoints import MeshListen, TowerAddress
 
 MAX_PARTITIONS: Final = 10_000
@@ -159,7 +159,11 @@ def parse_name(text: str) -> str:
 
 def parse_principals(texts: Sequence[str]) -> tuple[str, ...]:
     """Whom nothing is denied, each `User:NAME`."""
-    return tuple(str(parse_principal(text)) for text in texts)
+    principals = [parse_principal(text) for text in texts]
+    for one in principals:
+        if one.type != USER:
+            raise ValueError(f"{str(one)!r} is of a kind that no client has: write it as {USER}:{one.name}")
+    return tuple(map(str, principals))
 
 
 def parse_principal_rules(text: str) -> str:

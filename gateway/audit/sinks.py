@@ -12,6 +12,12 @@ from gateway.audit.audit import Sink
 STANDARD_OUTPUT = "-"
 
 
+class AuditRefused(Exception):
+    """Nothing can be written where it is to be. The message says why, and what to do."""
+
+    exit_code = 2
+
+
 class FileSink:
     """Appends to `path`, which is made anew when it is gone: so it is rotated by moving it away.
 
@@ -60,5 +66,15 @@ class OutputSink:
 
 
 def sink_of(where: str) -> Sink:
-    """That of `--audit`: "-" or a path."""
-    return OutputSink() if where == STANDARD_OUTPUT else FileSink(Path(where))
+    """That of `--audit`: "-" or a path. Raises AuditRefused: the file cannot be opened."""
+    if where == STANDARD_OUTPUT:
+        return OutputSink()
+    sink = FileSink(Path(where))
+    try:
+        sink.write(b"")
+    except OSError as error:
+        raise AuditRefused(
+            f"--audit: {where} cannot be written ({error.strerror or error}): name a file in a directory "
+            "that is there and may be written to"
+        ) from None
+    return sink

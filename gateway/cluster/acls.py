@@ -123,6 +123,11 @@ class Acls:
         """By key, what the authorizer has of those that were taken since it was made."""
         self.denied: Callable[[ByAcls, Question], object] = _nobody_is_told
         """Called for each denied request of who is granted access after this is set."""
+        if self.is_on and not settings.super_user:
+            logger.warning(
+                "--authorizer acl without --super-user: where no ACL allows it already, nobody may make the "
+                "first one; give --super-user User:NAME"
+            )
         for entry in catalog.range(keys.ACLS):
             self._read(entry.key)
         self._renew()

@@ -47,7 +47,10 @@ def check(session: SaslSession, route: Route, version: int, now_ms: int) -> None
         return
     if session.stage is Stage.OPEN:
         raise Unauthenticated(f"{route.name} after the end of its session: it has not authenticated again")
-    raise Unauthenticated(f"{route.name} before it is known who the client is")
+    raise Unauthenticated(
+        f"{route.name} before it is known who the client is: this listener wants SASL, and the client's "
+        "security.protocol may have none"
+    )
 
 
 def framed(told: Told) -> bytes:

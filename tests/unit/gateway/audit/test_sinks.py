@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.audit.sinks import OutputSink, sink_of
+from gateway.audit.sinks import AuditRefused, OutputSink, sink_of
 
 
 def test_a_file_is_appended_to_and_is_for_its_owner_alone(tmp_path: Path) -> None:
@@ -34,15 +34,16 @@ def test_nothing_is_written_through_a_link_or_into_a_device(tmp_path: Path) -> N
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_bytes(b"of somebody")
     link.symlink_to(target)
-    with pytest.raises(OSError, match="symbolic link"):
-        sink_of(str(link)).write(b"one\n")
+    with pytest.raises(AuditRefused, match="symbolic link"):
+        sink_of(str(link))
     assert target.read_bytes() == b"of somebody"
-    with pytest.raises(OSError, match="is no file"):
-        sink_of("/dev/null").write(b"one\n")
-    with pytest.raises(OSError, match="directory"):
-        sink_of(str(tmp_path)).write(b"one\n")
-    with pytest.raises(FileNotFoundError):
-        sink_of(str(tmp_path / "no" / "audit")).write(b"one\n")
+    for path, why in (
+        ("/dev/null", "is no file"),
+        (tmp_path, "directory"),
+        (tmp_path / "no" / "a", "No such"),
+    ):
+        with pytest.raises(AuditRefused, match=f"--audit: {path} cannot be written .*{why}"):
+            sink_of(str(path))
 
 
 def test_a_link_that_is_put_there_later_is_not_followed_either(tmp_path: Path) -> None:
