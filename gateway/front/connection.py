@@ -393,7 +393,9 @@ class Connection:
         if route.key in EXEMPT or not is_known or principal.type == GATEWAY:
             return None
         charges = self._context.quotas.charges(principal.name, header.client_id or "")
-        return Bill(charges, busy, self._mute, route.key, header.api_version)
+        # An ApiVersions of a later version is answered as version 0.
+        is_supported = header.api_version <= route.max_version
+        return Bill(charges, busy, self._mute, route.key, header.api_version if is_supported else 0)
 
     async def _take_memory(self, size: int) -> None:
         """Takes the memory of a big frame, once this connection may have that much in flight."""

@@ -154,6 +154,22 @@ def test_what_begins_is_charged_then_and_what_follows_does_not_begin() -> None:
     serve(body)
 
 
+@pytest.mark.parametrize("version", [5, 32_767])
+def test_api_versions_of_a_version_that_is_not_known_are_answered_to_who_is_throttled_as_to_others(
+    version: int,
+) -> None:
+    async def body(scene: Scene) -> None:
+        asked = request(ApiKey.API_VERSIONS, 1, version=version)
+        await scene.client.send(asked)
+        plain = await scene.client.frame()
+        scene.quotas.put(ANONYMOUS, {"request_percentage": 1e-9})
+        await scene.client.send(asked)
+        assert await scene.client.frame() == plain
+        assert scene.quotas.throttled["request_percentage"].times == 1
+
+    serve(body)
+
+
 def test_metrics_count_what_was_throttled() -> None:
     async def body(scene: Scene) -> None:
         scene.quotas.put(ANONYMOUS, RATE)
