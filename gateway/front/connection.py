@@ -71,7 +71,7 @@ from gateway.front.listeners import Listener, join_host_port
 from gateway.front.memory import ConnectionMemory
 from gateway.front.output import Output
 from gateway.front.principal_rules import NoPrincipal
-from gateway.front.throttle import EXEMPT, Bill, BusyTime
+from gateway.front.throttle import Bill, BusyTime, is_exempt
 from gateway.front.tls import HandshakeFailed, TlsLink
 from gateway.front.tls_output import TlsOutput
 from gateway.security.gateways import GATEWAY
@@ -390,7 +390,7 @@ class Connection:
         """Who is not known yet has none, nor have other gateways."""
         principal = self.access.principal
         is_known = self.sasl is None or self.sasl.principal is not None
-        if route.key in EXEMPT or not is_known or principal.type == GATEWAY:
+        if not is_known or principal.type == GATEWAY or is_exempt(route.key, self.access):
             return None
         charges = self._context.quotas.charges(principal.name, header.client_id or "")
         # An ApiVersions of a later version is answered as version 0.

@@ -13,7 +13,11 @@ from gateway.common.handlers import Request, Response
 from gateway.front.throttle import BusyTime
 from gateway.quotas.client_quotas import Charges, ClientQuotas
 from gateway.quotas.entities import CLIENT_ID, USER, Entity
+from gateway.security.access import Access, Unrestricted
+from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
+from gateway.security.principal import Principal
 from gateway.security.sasl_session import SaslSession
+from tests.unit.gateway.api.asking import allowed
 from tests.unit.gateway.front.test_authentication import Speaker, session_of, with_sasl
 from tests.unit.gateway.kafka_wire import (
     BEGIN,
@@ -59,6 +63,12 @@ class Charging(Fakes):
                 request.charges.produced(int(request.body))
             return told(request.header.correlation_id, 0)
 
+        @self.registry.api(
+            key=ApiKey.WRITE_TXN_MARKERS, name="Markers", min_version=1, max_version=1, decoder=raw_body
+        )
+        async def markers(request: Request, broker: Any) -> Response:
+            return answer(request.header.correlation_id)
+
 
 class Scene:
     def __init__(self, server: Running, client: Client, quotas: ClientQuotas, clock: MockClock) -> None:
@@ -77,12 +87,22 @@ class Scene:
         await wait_all_tasks_blocked()
 
 
-def serve(body: Callable[[Scene], Awaitable[None]], session: SaslSession | None = None) -> None:
+def everything(principal: Principal, _address: str) -> Access:
+    return Unrestricted(principal)
+
+
+def serve(
+    body: Callable[[Scene], Awaitable[None]],
+    session: SaslSession | None = None,
+    grant: Callable[[Principal, str], Access] = everything,
+) -> None:
     clock = MockClock()
 
     async def main() -> None:
         quotas = ClientQuotas(lambda: round(trio.current_time() * 1_000))
-        serving = running(fakes=with_sasl(Charging()), quotas=quotas, begin_session=lambda _listener: session)
+        serving = running(
+            fakes=with_sasl(Charging()), quotas=quotas, begin_session=lambda _listener: session, grant=grant
+        )
         async with serving as server, server.client() as client:
             await body(Scene(server, client, quotas, clock))
 
@@ -246,6 +266,25 @@ def test_who_is_known_is_charged_by_his_name() -> None:
         assert await scene.client.frame() == told(1, 5_000)
 
     serve(body, session_of("alice"))
+
+
+@pytest.mark.parametrize(
+    ("access", "times"),
+    [
+        pytest.param(allowed(), 1, id="denied"),
+        pytest.param(allowed((Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)), 0, id="acts"),
+        pytest.param(allowed((Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)), 0, id="alters"),
+        pytest.param(Unrestricted(), 0, id="no authorizer"),
+    ],
+)
+def test_markers_are_for_nothing_only_to_who_may_write_them(access: Access, times: int) -> None:
+    async def body(scene: Scene) -> None:
+        scene.quotas.put(frozenset({(USER, access.principal.name)}), {"request_percentage": 1e-9})
+        await scene.client.send(request(ApiKey.WRITE_TXN_MARKERS, 1, version=1))
+        assert await scene.client.frame() == answer(1)
+        assert scene.quotas.throttled["request_percentage"].times == times
+
+    serve(body, grant=lambda _principal, _address: access)
 
 
 class TestBusyTime:
