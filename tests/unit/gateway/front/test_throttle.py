@@ -10,6 +10,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.common.handlers import Request, Response
+from gateway.front.limits import CHECK_SECONDS, LEFT_SECONDS, LEFT_WHILE_MUTED_SECONDS
 from gateway.front.throttle import BusyTime
 from gateway.quotas.client_quotas import Charges, ClientQuotas
 from gateway.quotas.entities import CLIENT_ID, USER, Entity
@@ -85,6 +86,11 @@ class Scene:
         await wait_all_tasks_blocked()
         self._clock.jump(seconds)
         await wait_all_tasks_blocked()
+
+    async def pass_seconds(self, seconds: float) -> None:
+        """With a look at all connections in each."""
+        for _ in range(int(seconds / CHECK_SECONDS)):
+            await self.passes(CHECK_SECONDS)
 
 
 def everything(principal: Principal, _address: str) -> Access:
@@ -236,9 +242,27 @@ def test_a_client_that_goes_while_it_is_not_read_is_let_go() -> None:
         await scene.passes(3_600)
         (connection,) = scene.server.server.connections
         await scene.client.stream.aclose()
-        for _ in range(10):
-            await scene.passes(1)
+        await scene.pass_seconds(LEFT_WHILE_MUTED_SECONDS)
+        assert connection in scene.server.server.connections
+        await scene.pass_seconds(LEFT_SECONDS + 2)
         assert connection not in scene.server.server.connections
+
+    serve(body)
+
+
+def test_what_was_sent_before_a_client_went_is_taken_when_it_is_read_again() -> None:
+    async def body(scene: Scene) -> None:
+        scene.quotas.put(ANONYMOUS, RATE)
+        await scene.client.send(use(1, 50_000))
+        assert await scene.client.frame() == told(1, 40_000)
+        await scene.client.send(request(ECHO, 2, b"a"), request(ECHO, 3, b"b"))
+        await scene.client.stream.aclose()
+        await scene.pass_seconds(39)
+        assert scene.ran == [b"50000"]
+        scene.quotas.put(ANONYMOUS, {})
+        await scene.pass_seconds(2)
+        assert scene.ran == [b"50000", b"a", b"b"]
+        assert not scene.server.server.connections
 
     serve(body)
 
