@@ -69,7 +69,7 @@ def unpack(value: bytes) -> Kept:
         quotas = {key: float(bound) for key, bound in read["quotas"].items()}
         address = str(read["address"])
         check_entity(entity)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
         raise BadQuota(str(error)) from None
     for key, bound in quotas.items():
         check_value(entity, key, bound)

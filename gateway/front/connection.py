@@ -29,7 +29,7 @@ End. When the client closes, or sends what it may not, or the gateway stops, the
 still writes the answers of what was begun, then the connection is closed. That the client has closed its
 sending side is seen also while nobody reads (`client_left`, called by `gateway.front.departures`): what is
 parked then (Fetch, JoinGroup, SyncGroup) is not answered; what else was sent is taken as far as it can be
-within LEFT_SECONDS.
+within LEFT_SECONDS, of which the time that quotas do not let it be read is no part.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ from gateway.front.listeners import Listener, join_host_port
 from gateway.front.memory import ConnectionMemory
 from gateway.front.output import Output
 from gateway.front.principal_rules import NoPrincipal
-from gateway.front.throttle import EXEMPT, Bill, BusyTime
+from gateway.front.throttle import Bill, BusyTime, is_exempt
 from gateway.front.tls import HandshakeFailed, TlsLink
 from gateway.front.tls_output import TlsOutput
 from gateway.security.gateways import GATEWAY
@@ -121,7 +121,6 @@ class Connection:
         "_frames",
         "_handling",
         "_local_address",
-        "_muted_until",
         "_output",
         "_scope",
         "_tls",
@@ -176,7 +175,6 @@ class Connection:
         self._scope = trio.CancelScope()
         self._work = Work(client.turns)
         self._busy: BusyTime | None = None  # of the request that is served, where there are quotas
-        self._muted_until = -math.inf
         self.reason = ""  # why the connection ended: a word for the metrics
         self.software: Software | None = None
         """What the client called itself in ApiVersions, None before."""
@@ -261,7 +259,7 @@ class Connection:
         """The client has closed its sending side, or reset the connection: nothing of it waits for long."""
         deadlines = self._deadlines
         if deadlines.left_since == math.inf:
-            deadlines.left_since = trio.current_time()
+            deadlines.left(trio.current_time())
             if self._handling is not None:
                 self._handling.client_left()
 
@@ -369,7 +367,7 @@ class Connection:
 
     async def _wait_while_muted(self) -> None:
         """Its client has used more than its quotas allow: nothing is read for a while."""
-        left = self._muted_until - trio.current_time()
+        left = self._deadlines.muted_until - trio.current_time()
         if left > 0:
             self._answers.flush()
             with trio.move_on_after(left):
@@ -377,7 +375,8 @@ class Connection:
             self._deadlines.frame_began = math.inf  # the client is not to blame for the time spent here
 
     def _mute(self, milliseconds: int) -> None:
-        self._muted_until = max(self._muted_until, trio.current_time() + milliseconds / 1_000)
+        until = trio.current_time() + milliseconds / 1_000
+        self._deadlines.muted_until = max(self._deadlines.muted_until, until)
 
     async def _serve_measured(
         self, serve: Callable[[memoryview], Awaitable[None]], frame: memoryview
@@ -393,10 +392,12 @@ class Connection:
         """Who is not known yet has none, nor have other gateways."""
         principal = self.access.principal
         is_known = self.sasl is None or self.sasl.principal is not None
-        if route.key in EXEMPT or not is_known or principal.type == GATEWAY:
+        if not is_known or principal.type == GATEWAY or is_exempt(route.key, self.access):
             return None
         charges = self._context.quotas.charges(principal.name, header.client_id or "")
-        return Bill(charges, busy, self._mute, route.key, header.api_version)
+        # An ApiVersions of a later version is answered as version 0.
+        is_supported = header.api_version <= route.max_version
+        return Bill(charges, busy, self._mute, route.key, header.api_version if is_supported else 0)
 
     async def _take_memory(self, size: int) -> None:
         """Takes the memory of a big frame, once this connection may have that much in flight."""

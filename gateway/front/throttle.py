@@ -21,13 +21,25 @@ from typing import Any, Final, TypeVar, cast
 from gateway.common.costs import SENT_KIB
 from gateway.common.handlers import Response
 from gateway.quotas.client_quotas import Charges
+from gateway.security.access import Access
+from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.throttle import throttled
 
 T = TypeVar("T")
 
-EXEMPT: Final = frozenset((ApiKey.WRITE_TXN_MARKERS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
-"""What gateways ask of each other, and what makes known whom to charge."""
+_INTRODUCTIONS: Final = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
+"""What makes known whom to charge."""
+
+
+def is_exempt(api_key: int, access: Access) -> bool:
+    """Whether a request is charged to nobody: also what gateways ask of each other, from who may ask it."""
+    if api_key == ApiKey.WRITE_TXN_MARKERS:
+        return any(
+            access.sees(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+            for operation in (Operation.CLUSTER_ACTION, Operation.ALTER)
+        )
+    return api_key in _INTRODUCTIONS
 
 
 class BusyTime:

@@ -4,8 +4,10 @@ A request has its `Charges`: whoever knows what it uses says so there, and what 
 longest. Nothing is refused but changes of topics (KIP-599) and the records of a Fetch: both are asked for
 before they are given, and count only then. Everything else is counted when it is done.
 
-Differs from Kafka: a Fetch whose first batch is larger than a whole window of its quota is answered where
-nothing else was used in it, and its client waits then; in Kafka it is never answered.
+Differs from Kafka: a Fetch whose first batch is larger than a whole window of its quota is answered where no
+more was used before than the quota allows, and its client waits then; in Kafka it is never answered. (Where
+nothing was used would not do: others of the same quota use some all the time.) The answer to a Fetch without
+records is not charged here; it counts as work.
 """
 
 from __future__ import annotations
@@ -137,20 +139,22 @@ class Charges:
             return True
         now_ms = self._quotas.now_ms()
         rate = self._quotas.rate(limit.bucket, now_ms)
-        is_first = not rate.used(now_ms)
+        is_within = not rate.excess_ms(limit.bound, now_ms)
         rate.record(size, now_ms)
         excess_ms = rate.excess_ms(limit.bound, now_ms)
         self._throttle(FETCHED, excess_ms)
-        if excess_ms and not (is_first and size > self.most_to_fetch):
+        if excess_ms and not (is_within and size > self.most_to_fetch):
             rate.record(-size, now_ms)
             return False
         self.fetched = size
         return True
 
     def answered_fetch(self, size: int) -> None:
-        """The answer to a Fetch has so many bytes: what is in it beside the records is charged."""
+        """The answer to a Fetch has so many bytes: what is in it beside the records is charged, if there are
+        some: clients that ask again and again would use up what records are to have.
+        """
         limit = self._limits.get(FETCHED)
-        if limit is not None:
+        if limit is not None and self.fetched:
             now_ms = self._quotas.now_ms()
             self._quotas.rate(limit.bucket, now_ms).record(max(0, size - self.fetched), now_ms)
 

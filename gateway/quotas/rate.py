@@ -26,6 +26,15 @@ class Windows(NamedTuple):
 KAFKAS_WINDOWS: Final = Windows()
 
 
+MAX_THROTTLE_MS: Final = 2**31 - 1
+"""Longest time that somebody is told to wait: the field of the answers is an int32."""
+
+
+def whole_ms(milliseconds: float) -> int:
+    """Rounded, infinity included, and no more than an answer can say."""
+    return math.floor(min(milliseconds + 0.5, MAX_THROTTLE_MS))
+
+
 class _Sample:
     __slots__ = ("began", "last", "value")
 
@@ -80,7 +89,7 @@ class Rate:
         rate = self.per_second(now_ms)
         if rate <= bound:
             return 0
-        return math.floor((rate - bound) / bound * self.span_ms(now_ms) + 0.5)
+        return whole_ms((rate - bound) / bound * self.span_ms(now_ms))
 
     def _forget_old(self, now_ms: int) -> None:
         samples, expired = self._samples, self._windows.samples * self._windows.each_ms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gateway.quotas.rate import KAFKAS_WINDOWS, Windows
+from gateway.quotas.rate import KAFKAS_WINDOWS, Windows, whole_ms
 
 
 class TokenBucket:
@@ -33,7 +33,7 @@ class TokenBucket:
     def debt_ms(self, rate: float, now_ms: int) -> int:
         """Until nothing is owed any more."""
         tokens = self.tokens(rate, now_ms)
-        return 0 if tokens >= 0 else math.floor(-tokens / rate * 1_000 + 0.5)
+        return 0 if tokens >= 0 else whole_ms(-tokens / rate * 1_000)
 
     def is_in_debt(self, rate: float, now_ms: int) -> bool:
         """Whether more was spent than there was."""

@@ -150,6 +150,7 @@ BAD = [
     {**GOOD, "quotas": {"producer_byte_rate": "many"}},
     {**GOOD, "quotas": {"producer_byte_rate": -1}},
     {**GOOD, "quotas": {"bytes": 1}},
+    {**GOOD, "quotas": {"producer_byte_rate": 10**400}},
     {**GOOD, "quotas": 7},
     {"entity": {"user": "alice"}},
     [],
@@ -157,7 +158,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("value", [json.dumps(one).encode() for one in BAD] + [b"\xff", b"{"])
+@pytest.mark.parametrize("value", [json.dumps(one).encode() for one in BAD] + [b"\xff", b"{", b"[" * 100_000])
 def test_what_cannot_be_read_limits_nobody(value: bytes) -> None:
     async def body(quotas: Quotas, catalog: MemoryCatalog) -> None:
         key = key_of(ALICE)

@@ -10,10 +10,15 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.common.handlers import Request, Response
+from gateway.front.limits import CHECK_SECONDS, LEFT_SECONDS, LEFT_WHILE_MUTED_SECONDS
 from gateway.front.throttle import BusyTime
 from gateway.quotas.client_quotas import Charges, ClientQuotas
 from gateway.quotas.entities import CLIENT_ID, USER, Entity
+from gateway.security.access import Access, Unrestricted
+from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
+from gateway.security.principal import Principal
 from gateway.security.sasl_session import SaslSession
+from tests.unit.gateway.api.asking import allowed
 from tests.unit.gateway.front.test_authentication import Speaker, session_of, with_sasl
 from tests.unit.gateway.kafka_wire import (
     BEGIN,
@@ -59,6 +64,12 @@ class Charging(Fakes):
                 request.charges.produced(int(request.body))
             return told(request.header.correlation_id, 0)
 
+        @self.registry.api(
+            key=ApiKey.WRITE_TXN_MARKERS, name="Markers", min_version=1, max_version=1, decoder=raw_body
+        )
+        async def markers(request: Request, broker: Any) -> Response:
+            return answer(request.header.correlation_id)
+
 
 class Scene:
     def __init__(self, server: Running, client: Client, quotas: ClientQuotas, clock: MockClock) -> None:
@@ -76,13 +87,28 @@ class Scene:
         self._clock.jump(seconds)
         await wait_all_tasks_blocked()
 
+    async def pass_seconds(self, seconds: float) -> None:
+        """With a look at all connections in each."""
+        for _ in range(int(seconds / CHECK_SECONDS)):
+            await self.passes(CHECK_SECONDS)
 
-def serve(body: Callable[[Scene], Awaitable[None]], session: SaslSession | None = None) -> None:
+
+def everything(principal: Principal, _address: str) -> Access:
+    return Unrestricted(principal)
+
+
+def serve(
+    body: Callable[[Scene], Awaitable[None]],
+    session: SaslSession | None = None,
+    grant: Callable[[Principal, str], Access] = everything,
+) -> None:
     clock = MockClock()
 
     async def main() -> None:
         quotas = ClientQuotas(lambda: round(trio.current_time() * 1_000))
-        serving = running(fakes=with_sasl(Charging()), quotas=quotas, begin_session=lambda _listener: session)
+        serving = running(
+            fakes=with_sasl(Charging()), quotas=quotas, begin_session=lambda _listener: session, grant=grant
+        )
         async with serving as server, server.client() as client:
             await body(Scene(server, client, quotas, clock))
 
@@ -154,6 +180,22 @@ def test_what_begins_is_charged_then_and_what_follows_does_not_begin() -> None:
     serve(body)
 
 
+@pytest.mark.parametrize("version", [5, 32_767])
+def test_api_versions_of_a_version_that_is_not_known_are_answered_to_who_is_throttled_as_to_others(
+    version: int,
+) -> None:
+    async def body(scene: Scene) -> None:
+        asked = request(ApiKey.API_VERSIONS, 1, version=version)
+        await scene.client.send(asked)
+        plain = await scene.client.frame()
+        scene.quotas.put(ANONYMOUS, {"request_percentage": 1e-9})
+        await scene.client.send(asked)
+        assert await scene.client.frame() == plain
+        assert scene.quotas.throttled["request_percentage"].times == 1
+
+    serve(body)
+
+
 def test_metrics_count_what_was_throttled() -> None:
     async def body(scene: Scene) -> None:
         scene.quotas.put(ANONYMOUS, RATE)
@@ -200,9 +242,27 @@ def test_a_client_that_goes_while_it_is_not_read_is_let_go() -> None:
         await scene.passes(3_600)
         (connection,) = scene.server.server.connections
         await scene.client.stream.aclose()
-        for _ in range(10):
-            await scene.passes(1)
+        await scene.pass_seconds(LEFT_WHILE_MUTED_SECONDS)
+        assert connection in scene.server.server.connections
+        await scene.pass_seconds(LEFT_SECONDS + 2)
         assert connection not in scene.server.server.connections
+
+    serve(body)
+
+
+def test_what_was_sent_before_a_client_went_is_taken_when_it_is_read_again() -> None:
+    async def body(scene: Scene) -> None:
+        scene.quotas.put(ANONYMOUS, RATE)
+        await scene.client.send(use(1, 50_000))
+        assert await scene.client.frame() == told(1, 40_000)
+        await scene.client.send(request(ECHO, 2, b"a"), request(ECHO, 3, b"b"))
+        await scene.client.stream.aclose()
+        await scene.pass_seconds(39)
+        assert scene.ran == [b"50000"]
+        scene.quotas.put(ANONYMOUS, {})
+        await scene.pass_seconds(2)
+        assert scene.ran == [b"50000", b"a", b"b"]
+        assert not scene.server.server.connections
 
     serve(body)
 
@@ -230,6 +290,25 @@ def test_who_is_known_is_charged_by_his_name() -> None:
         assert await scene.client.frame() == told(1, 5_000)
 
     serve(body, session_of("alice"))
+
+
+@pytest.mark.parametrize(
+    ("access", "times"),
+    [
+        pytest.param(allowed(), 1, id="denied"),
+        pytest.param(allowed((Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)), 0, id="acts"),
+        pytest.param(allowed((Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)), 0, id="alters"),
+        pytest.param(Unrestricted(), 0, id="no authorizer"),
+    ],
+)
+def test_markers_are_for_nothing_only_to_who_may_write_them(access: Access, times: int) -> None:
+    async def body(scene: Scene) -> None:
+        scene.quotas.put(frozenset({(USER, access.principal.name)}), {"request_percentage": 1e-9})
+        await scene.client.send(request(ApiKey.WRITE_TXN_MARKERS, 1, version=1))
+        assert await scene.client.frame() == answer(1)
+        assert scene.quotas.throttled["request_percentage"].times == times
+
+    serve(body, grant=lambda _principal, _address: access)
 
 
 class TestBusyTime:

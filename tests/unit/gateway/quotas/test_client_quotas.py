@@ -118,6 +118,60 @@ def test_what_an_answer_has_beside_its_records_counts_for_the_next(quotas: Clien
     assert not quotas.charges("alice", "app").may_fetch(1)
 
 
+EMPTY = 60
+"""Bytes of an answer without records."""
+
+
+def fetch(quotas: ClientQuotas, size: int, client: str = "app") -> tuple[bool, int]:
+    """Whether so many bytes of records were given, and how long the client waits."""
+    charges = quotas.charges("alice", client)
+    is_given = charges.may_fetch(size)
+    charges.answered_fetch(EMPTY + (size if is_given else 0))
+    return is_given, charges.throttle_ms
+
+
+@pytest.mark.parametrize("times", [10.1, 12, 20.5, 100])
+def test_a_large_batch_is_given_although_answers_without_records_came_before(
+    quotas: ClientQuotas, clock: Clock, times: float
+) -> None:
+    quotas.put(ALICE, {"consumer_byte_rate": 1_000})
+    assert fetch(quotas, 0) == (True, 0)
+    clock.now_ms += 500
+    assert fetch(quotas, round(times * 1_000))[0]
+
+
+@pytest.mark.parametrize("times", [10.1, 12, 20.5])
+def test_large_batches_are_given_again_and_again(quotas: ClientQuotas, clock: Clock, times: float) -> None:
+    quotas.put(ALICE, {"consumer_byte_rate": 1_000})
+    size, given, began = round(times * 1_000), 0, clock.now_ms
+    while clock.now_ms - began < 220_000:
+        is_given, wait_ms = fetch(quotas, size)
+        given += is_given
+        clock.now_ms += wait_ms
+    # A client is told to wait for what it was refused, too: it has half of its quota at least.
+    assert 110_000 <= given * size <= 220_000 + 10_000 + size
+
+
+def test_answers_without_records_are_not_charged(quotas: ClientQuotas) -> None:
+    quotas.put(ALICE, {"consumer_byte_rate": 1_000})
+    assert fetch(quotas, 14_940) == (True, 4_940)
+    assert [fetch(quotas, 15_000, f"app-{n}") for n in range(100)] == [(False, 20_000)] * 100
+    assert [fetch(quotas, 0) for _ in range(100)] == [(True, 0)] * 100
+    assert fetch(quotas, 1) == (False, 5_001)
+
+
+def test_a_large_batch_is_given_although_others_use_a_little_all_the_time(
+    quotas: ClientQuotas, clock: Clock
+) -> None:
+    quotas.put(ALICE, {"consumer_byte_rate": 1_000})
+    for _ in range(40):
+        assert fetch(quotas, 100, "small")[0]
+        clock.now_ms += 500
+    assert fetch(quotas, 12_000, "large")[0]
+    assert not fetch(quotas, 100, "small")[0]
+    assert not fetch(quotas, 12_000, "large")[0]
+
+
 def test_changes_are_refused_while_more_was_spent_than_there_is(quotas: ClientQuotas, clock: Clock) -> None:
     quotas.put(ALICE, {"controller_mutation_rate": 10})
     assert quotas.charges("alice", "app").may_change(150, strictly=True)

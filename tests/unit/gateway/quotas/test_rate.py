@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.quotas.rate import Rate, Windows
+from gateway.quotas.rate import MAX_THROTTLE_MS, Rate, Windows
 from gateway.quotas.token_bucket import TokenBucket
 
 TEN_AND_ONE = Windows()
@@ -37,6 +37,21 @@ def test_rate(
         kept.record(value, at)
     assert (kept.used(now), kept.span_ms(now), kept.excess_ms(100, now)) == (used, span, excess)
     assert kept.per_second(now) == pytest.approx(rate)
+
+
+@pytest.mark.parametrize(
+    ("used", "bound"),
+    [
+        pytest.param(2**22, 1, id="more than an int32"),
+        pytest.param(100, 1e-320, id="more than a float"),
+    ],
+)
+def test_no_time_is_longer_than_an_answer_can_say(used: int, bound: float) -> None:
+    assert MAX_THROTTLE_MS == 2**31 - 1
+    rate, bucket = Rate(), TokenBucket()
+    rate.record(used, 0)
+    bucket.spend(used, bound, 0)
+    assert (rate.excess_ms(bound, 0), bucket.debt_ms(bound, 0)) == (MAX_THROTTLE_MS, MAX_THROTTLE_MS)
 
 
 windows = st.builds(Windows, st.integers(2, 12), st.sampled_from([100, 1_000, 3_000]))
