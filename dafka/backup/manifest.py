@@ -23,7 +23,7 @@ from gateway.cluster.entry_check import SHOWN_CHARACTERS, unreadable
 KIND: Final = "dafka-backup"
 
 VERSION: Final = 2
-"""The version of the format. 1 has no users and no ACLs."""
+"""The version of the format. 1 has no users, no ACLs and no quotas."""
 
 MANIFESTS: Final = "manifests/"
 UNFINISHED: Final = "unfinished/"
@@ -153,7 +153,7 @@ class Manifest:
     topics: tuple[SavedTopic, ...]
     partitions: tuple[SavedPartition, ...] = field(default=())
     security: Mapping[str, str] = field(default_factory=dict)
-    """The catalog's entries of users and ACLs, by key, in base64."""
+    """The catalog's entries of users, ACLs and quotas, by key, in base64."""
 
     @property
     def gaps(self) -> list[tuple[SavedPartition, Gap]]:
@@ -167,11 +167,11 @@ class Manifest:
 
     @property
     def security_entries(self) -> dict[str, bytes]:
-        """Users and ACLs as the catalog has them. Raises ValueError: one cannot be read."""
+        """Users, ACLs and quotas as the catalog has them. Raises ValueError: one cannot be read."""
         entries = {key: base64.b64decode(value, validate=True) for key, value in self.security.items()}
         for key in entries:
             if not key.startswith(keys.OF_SECURITY):
-                raise ValueError(f"the entry {key[:SHOWN_CHARACTERS]!r} is no user and no ACL")
+                raise ValueError(f"the entry {key[:SHOWN_CHARACTERS]!r} is no user, no ACL and no quota")
         for key, fault in sorted(unreadable(entries).items()):
             raise ValueError(f"the entry {key[:SHOWN_CHARACTERS]!r}: {fault}")
         return entries

@@ -22,6 +22,8 @@ from dafka.backup.manifest import (
     unpack,
 )
 from gateway.catalog import keys
+from gateway.cluster.quotas import Kept, key_of
+from gateway.cluster.quotas import pack as pack_quotas
 from gateway.cluster.scram_users import pack as pack_user
 from gateway.security.scram import Hash, credential_of
 
@@ -29,9 +31,11 @@ PART = Part("ab" * 32, 1000, 0, 10, 10, 99, 3)
 
 
 USER_VALUE = pack_user({Hash.SHA_256: credential_of(Hash.SHA_256, "secret", b"salt", 4096)})
+QUOTAS = Kept(frozenset({("user", "alice")}), {"producer_byte_rate": 1000.0}, "")
 SECURITY = {
     keys.scram_key("alice"): base64.b64encode(USER_VALUE).decode(),
     keys.SCRAM_SECRET: base64.b64encode(bytes(32)).decode(),
+    key_of(QUOTAS.entity): base64.b64encode(pack_quotas(QUOTAS)).decode(),
 }
 
 
@@ -91,7 +95,7 @@ def test_one_without_users_is_read() -> None:
     [
         (keys.scram_key("alice"), b"{}", "the entry '/scram/alice': it has no mechanism"),
         (keys.SCRAM_SECRET, b"short", "the entry '/scram-secret': its value is missing or wrong"),
-        (keys.CLUSTER, b"{}", "the entry '/cluster' is no user and no ACL"),
+        (keys.CLUSTER, b"{}", "the entry '/cluster' is no user, no ACL and no quota"),
     ],
 )
 def test_a_user_who_cannot_be_read_is_named(key: str, value: bytes, why: str) -> None:
