@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from gateway.catalog import keys
-from gateway.cluster.entry_check import SHOWN_CHARACTERS, unreadable
+from gateway.cluster.entry_check import SHOWN_CHARACTERS
 
 KIND: Final = "dafka-backup"
 
@@ -167,13 +167,18 @@ class Manifest:
 
     @property
     def security_entries(self) -> dict[str, bytes]:
-        """Users, ACLs and quotas as the catalog has them. Raises ValueError: one cannot be read."""
-        entries = {key: base64.b64decode(value, validate=True) for key, value in self.security.items()}
-        for key in entries:
+        """Users, ACLs and quotas as the catalog has them, also those that cannot be read: a gateway judges
+        them after a restore as one does that runs. Raises ValueError: one is something else.
+        """
+        entries: dict[str, bytes] = {}
+        for key, value in self.security.items():
+            shown = repr(key[:SHOWN_CHARACTERS])
             if not key.startswith(keys.OF_SECURITY):
-                raise ValueError(f"the entry {key[:SHOWN_CHARACTERS]!r} is no user, no ACL and no quota")
-        for key, fault in sorted(unreadable(entries).items()):
-            raise ValueError(f"the entry {key[:SHOWN_CHARACTERS]!r}: {fault}")
+                raise ValueError(f"the entry {shown} is no user, no ACL and no quota")
+            try:
+                entries[key] = base64.b64decode(value, validate=True)
+            except ValueError:
+                raise ValueError(f"the entry {shown} is no base64") from None
         return entries
 
     def objects(self) -> Iterator[tuple[str, int]]:
