@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +13,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.audit import audit as audit_module
-from gateway.audit.audit import LINES, LINES_SECONDS, MAX_CLIENTS, RETRY_SECONDS, Audit
+from gateway.audit.audit import LINES, LINES_SECONDS, MAX_CLIENTS, MAX_WAIT_SECONDS, RETRY_SECONDS, Audit
 from gateway.security.access import ByAcls
 from gateway.security.acls import Operation, ResourceType
 from gateway.security.authorizer import Authorizer
@@ -29,13 +30,16 @@ ALICE, BOB = Principal("User", "alice"), Principal("User", "bob")
 
 
 class FakeSink:
-    """`fails`: as often it raises."""
+    """`fails`: as often it raises. It blocks as long as it is not `ready`."""
 
     def __init__(self) -> None:
         self.written = b""
         self.fails = 0
+        self.ready = threading.Event()
+        self.ready.set()
 
     def write(self, lines: bytes) -> None:
+        self.ready.wait()
         if self.fails:
             self.fails -= 1
             raise OSError("the disk is full")
@@ -52,7 +56,12 @@ def access_of(principal: Principal = ALICE) -> ByAcls:
     return access
 
 
-def audited(body: Callable[[Audit, FakeSink], Awaitable[None]], *, required: bool = False) -> None:
+def audited(
+    body: Callable[[Audit, FakeSink], Awaitable[None]],
+    *,
+    required: bool = False,
+    clock: Callable[[], trio.abc.Clock | None] = lambda: MockClock(autojump_threshold=0.01),
+) -> None:
     async def main() -> None:
         sink = FakeSink()
         audit = Audit(sink, required=required, now=lambda: NOON)
@@ -61,7 +70,7 @@ def audited(body: Callable[[Audit, FakeSink], Awaitable[None]], *, required: boo
             await body(audit, sink)
             nursery.cancel_scope.cancel()
 
-    trio.run(main, clock=MockClock(autojump_threshold=0.01))
+    trio.run(main, clock=clock())
 
 
 def deny(audit: Audit, name: str = "orders", principal: Principal = ALICE) -> None:
@@ -172,6 +181,72 @@ def test_what_finds_no_room_is_counted_and_said(monkeypatch: pytest.MonkeyPatch)
     audited(body)
 
 
+@pytest.mark.parametrize("required", [False, True])
+def test_nothing_may_be_changed_while_the_oldest_line_waits_too_long(required: bool) -> None:
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        sink.ready.clear()
+        try:
+            deny(audit, "one")
+            await trio.sleep(MAX_WAIT_SECONDS)
+            assert audit.trouble is None
+            deny(audit, "two")
+            await trio.sleep(1)
+            expected = f"the audit cannot be written: lines wait for more than {MAX_WAIT_SECONDS:.0f} seconds"
+            assert audit.trouble == (expected if required else None)
+        finally:
+            sink.ready.set()
+        assert [line["name"] for line in await written(audit, sink)] == ["one", "two"]
+        assert audit.trouble is None
+
+    audited(body, required=required)
+
+
+@pytest.mark.parametrize("required", [False, True])
+def test_nothing_may_be_changed_when_lines_were_lost_until_some_are_written(
+    required: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_module, "MAX_QUEUED_BYTES", 300)
+
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        sink.ready.clear()
+        try:
+            deny(audit, "one")
+            assert audit.trouble is None
+            deny(audit, "two")
+            assert audit.lost == 1
+            expected = "the audit cannot be written: there is no room for more lines that wait"
+            assert audit.trouble == (expected if required else None)
+        finally:
+            sink.ready.set()
+        assert [line["name"] for line in await written(audit, sink)] == ["one"]
+        assert audit.trouble is None
+
+    audited(body, required=required)
+
+
+def test_a_sink_that_hangs_does_not_hold_up_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    kept: list[FakeSink] = []
+
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        kept.append(sink)
+        sink.ready.clear()
+        deny(audit, "one")
+        await wait_all_tasks_blocked()
+        deny(audit, "two")
+
+    def release() -> None:
+        kept[0].ready.set()
+
+    timer = threading.Timer(20, release)  # so that this test fails and does not hang
+    timer.daemon = True
+    timer.start()
+    audited(body)
+    assert not kept[0].ready.is_set()
+    timer.cancel()
+    kept[0].ready.set()
+    assert "the audit was not written to its end: 2 lines" in caplog.text
+
+
 def test_what_is_queued_when_it_ends_is_written() -> None:
     kept: list[FakeSink] = []
 
@@ -180,7 +255,7 @@ def test_what_is_queued_when_it_ends_is_written() -> None:
         await wait_all_tasks_blocked()
         deny(audit)
 
-    audited(body)
+    audited(body, clock=lambda: None)  # the last write is waited for, and not past what a clock skips
     assert [line["event"] for line in kept[0].take()] == ["denied"]
 
 
