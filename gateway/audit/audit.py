@@ -8,7 +8,8 @@ Rules:
 * what is told is decided here and in `contents`; the lines wait in a queue, and a worker thread writes them,
   so a slow disk holds up no client;
 * who causes many lines of one kind has the first ones of a while told, and how many were left out with his
-  next one. Administration is told whole, as long as there is room;
+  next one. That holds for administration that was denied as a whole; other administration is told in any
+  case, as long as there is room;
 * what cannot be written waits. When there is no more room lines are lost, and counted, and the next one that
   is written says how many. With `required`, nothing in the catalog is changed while lines cannot be written,
   are lost, or wait for long: a sink that hangs raises nothing.
@@ -45,6 +46,9 @@ LINES: Final = 20
 
 LINES_SECONDS: Final = 10.0
 """See LINES."""
+
+DENIED: Final = "_AUTHORIZATION_FAILED"
+"""How the names of those errors end that say that a client may not do what it wanted."""
 
 MAX_CLIENTS: Final = 1_000
 """Clients whose lines are counted; the one that was not heard of for longest is forgotten."""
@@ -143,16 +147,18 @@ class Audit:
         if principal.type == GATEWAY:
             return
         framed = b"".join(response) if isinstance(response, list) else response or b""
-        self._queue_line(
-            "administration",
-            {
-                "principal": str(principal),
-                "address": address,
-                "api": api,
-                "what": told(request) if request_bytes <= MAX_DECODED_BYTES else {"bytes": request_bytes},
-                "outcome": _outcome(key, version, framed),
-            },
-        )
+        came_of_it = _outcome(key, version, framed)
+        fields = {
+            "principal": str(principal),
+            "address": address,
+            "api": api,
+            "what": told(request) if request_bytes <= MAX_DECODED_BYTES else {"bytes": request_bytes},
+            "outcome": came_of_it,
+        }
+        if came_of_it and all(error.endswith(DENIED) for error in came_of_it):
+            self._limited("administration", str(principal), fields)
+        else:
+            self._queue_line("administration", fields)
 
     def _limited(self, event: str, who: str, fields: dict[str, Any]) -> None:
         key = event, who

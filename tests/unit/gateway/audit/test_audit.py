@@ -13,7 +13,15 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.audit import audit as audit_module
-from gateway.audit.audit import LINES, LINES_SECONDS, MAX_CLIENTS, MAX_WAIT_SECONDS, RETRY_SECONDS, Audit
+from gateway.audit.audit import (
+    LINES,
+    LINES_SECONDS,
+    MAX_CLIENTS,
+    MAX_WAIT_SECONDS,
+    RETRY_SECONDS,
+    Audit,
+)
+from gateway.audit.contents import MAX_TOLD_BYTES
 from gateway.security.access import ByAcls
 from gateway.security.acls import Operation, ResourceType
 from gateway.security.authorizer import Authorizer
@@ -400,6 +408,69 @@ def test_of_a_large_request_its_size_is_told_and_of_a_long_one_its_beginning() -
         long, large = await written(audit, sink)
         assert long["what"]["groups_names"] == [f"g{n}" for n in range(100)] + ["... 400 more"]
         assert large["what"]["bytes"] > 150_000
+
+    audited(body)
+
+
+def deletion(*codes: int) -> Any:
+    answered = RESPONSE_CLASSES[42]
+    results = [answered.DeletableGroupResult(group_id=f"g{n}", error_code=c) for n, c in enumerate(codes)]
+    return answered(throttle_time_ms=0, results=results)
+
+
+@pytest.mark.parametrize(
+    ("codes", "is_limited"),
+    [
+        ((30,), True),  # GROUP_AUTHORIZATION_FAILED
+        ((30, 31, 29, 53, 65), True),  # of clusters, topics, transactional ids and tokens, too
+        ((30, 0), False),
+        ((30, 69), False),  # GROUP_ID_NOT_FOUND: it was allowed
+        ((), False),
+    ],
+)
+def test_administration_that_was_denied_as_a_whole_is_limited(
+    codes: tuple[int, ...], is_limited: bool
+) -> None:
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        delete = request_class(42)
+        for number in range(2 * LINES):
+            request = delete(version=2, groups_names=[f"g{number}"])
+            await administration(audit, request, deletion(*codes))
+        await administration(audit, delete(version=2, groups_names=["his"]), deletion(*codes), BOB)
+        told = LINES if is_limited else 2 * LINES
+        lines = await written(audit, sink)
+        names = [line["what"]["groups_names"] for line in lines]
+        assert names == [[f"g{n}"] for n in range(told)] + [["his"]]
+        assert (audit.left_out, audit.lines["administration"]) == (2 * LINES - told, 2 * LINES + 1)
+        # What is done is told in any case, and how many were left out before with the next one of their kind.
+        await administration(audit, delete(version=2, groups_names=["done"]), deletion(0))
+        (done,) = await written(audit, sink)
+        assert (done["what"], done["outcome"]) == ({"groups_names": ["done"]}, {"NONE": 1})
+
+    audited(body)
+
+
+def test_a_line_is_bounded_and_says_that_it_was_cut() -> None:
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        create = request_class(30)
+        longest = "\U0001f600" * 55  # 12 bytes each as JSON, and 4 in the request
+        acl = create.AclCreation(
+            resource_type=2, resource_name=longest, resource_pattern_type=3, principal=longest, host="*",
+            operation=3, permission_type=3,
+        )  # fmt: skip
+        none = RESPONSE_CLASSES[30](throttle_time_ms=0, results=[])
+        await administration(audit, create(version=3, creations=[acl] * 8), none)
+        await all_is_written(audit)
+        assert len(sink.written) <= MAX_TOLD_BYTES + 1024
+        (line,) = sink.take()
+        whole = {
+            "resource_type": 2, "resource_name": longest, "resource_pattern_type": 3, "principal": longest,
+            "host": "*", "operation": 3, "permission_type": 3,
+        }  # fmt: skip
+        *told, cut, more = line["what"]["creations"]
+        assert told == [whole] * 2
+        assert cut == {**whole, "principal": "...", "host": "..."}
+        assert more == "... 5 more"
 
     audited(body)
 
