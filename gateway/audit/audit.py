@@ -38,8 +38,9 @@ from wireproto.kafka.errors import MalformedAnswer
 MAX_QUEUED_BYTES: Final = 4 * 1024 * 1024
 """Bytes of lines that wait to be written: some 10,000 of them."""
 
-MAX_DECODED_BYTES: Final = 64 * 1024
-"""Bytes of a request or an answer that are looked into for a line; of a larger one its size is told."""
+MAX_DECODED_BYTES: Final = 4 * 1024
+"""Bytes of a request or an answer that are looked into for a line; of a larger one its size is told. All
+clients wait meanwhile, and an answer of this size may have 500 results: two milliseconds."""
 
 LINES: Final = 20
 """Lines of one kind about one client within LINES_SECONDS."""

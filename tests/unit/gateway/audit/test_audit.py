@@ -17,6 +17,7 @@ from gateway.audit.audit import (
     LINES,
     LINES_SECONDS,
     MAX_CLIENTS,
+    MAX_DECODED_BYTES,
     MAX_WAIT_SECONDS,
     RETRY_SECONDS,
     Audit,
@@ -405,9 +406,12 @@ def test_of_a_large_request_its_size_is_told_and_of_a_long_one_its_beginning() -
         delete, answer = request_class(42), RESPONSE_CLASSES[42](throttle_time_ms=0, results=[])
         await administration(audit, delete(version=2, groups_names=[f"g{n}" for n in range(500)]), answer)
         await administration(audit, delete(version=2, groups_names=["g" * 30_000] * 5), answer)
-        long, large = await written(audit, sink)
+        await administration(audit, delete(version=2, groups_names=["g"]), deletion(*[0] * 1000))
+        long, large, answered = await written(audit, sink)
         assert long["what"]["groups_names"] == [f"g{n}" for n in range(100)] + ["... 400 more"]
         assert large["what"]["bytes"] > 150_000
+        assert answered["what"] == {"groups_names": ["g"]}
+        assert answered["outcome"]["bytes"] > MAX_DECODED_BYTES
 
     audited(body)
 
