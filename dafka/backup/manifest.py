@@ -18,12 +18,12 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from gateway.catalog import keys
-from gateway.cluster.entry_check import SHOWN_CHARACTERS, unreadable
+from gateway.cluster.entry_check import SHOWN_CHARACTERS
 
 KIND: Final = "dafka-backup"
 
 VERSION: Final = 2
-"""The version of the format. 1 has no users and no ACLs."""
+"""The version of the format. 1 has no users, no ACLs and no quotas."""
 
 MANIFESTS: Final = "manifests/"
 UNFINISHED: Final = "unfinished/"
@@ -153,7 +153,7 @@ class Manifest:
     topics: tuple[SavedTopic, ...]
     partitions: tuple[SavedPartition, ...] = field(default=())
     security: Mapping[str, str] = field(default_factory=dict)
-    """The catalog's entries of users and ACLs, by key, in base64."""
+    """The catalog's entries of users, ACLs and quotas, by key, in base64."""
 
     @property
     def gaps(self) -> list[tuple[SavedPartition, Gap]]:
@@ -167,13 +167,18 @@ class Manifest:
 
     @property
     def security_entries(self) -> dict[str, bytes]:
-        """Users and ACLs as the catalog has them. Raises ValueError: one cannot be read."""
-        entries = {key: base64.b64decode(value, validate=True) for key, value in self.security.items()}
-        for key in entries:
+        """Users, ACLs and quotas as the catalog has them, also those that cannot be read: a gateway judges
+        them after a restore as one does that runs. Raises ValueError: one is something else.
+        """
+        entries: dict[str, bytes] = {}
+        for key, value in self.security.items():
+            shown = repr(key[:SHOWN_CHARACTERS])
             if not key.startswith(keys.OF_SECURITY):
-                raise ValueError(f"the entry {key[:SHOWN_CHARACTERS]!r} is no user and no ACL")
-        for key, fault in sorted(unreadable(entries).items()):
-            raise ValueError(f"the entry {key[:SHOWN_CHARACTERS]!r}: {fault}")
+                raise ValueError(f"the entry {shown} is no user, no ACL and no quota")
+            try:
+                entries[key] = base64.b64decode(value, validate=True)
+            except ValueError:
+                raise ValueError(f"the entry {shown} is no base64") from None
         return entries
 
     def objects(self) -> Iterator[tuple[str, int]]:

@@ -8,9 +8,11 @@ Rules:
 * what is told is decided here and in `contents`; the lines wait in a queue, and a worker thread writes them,
   so a slow disk holds up no client;
 * who causes many lines of one kind has the first ones of a while told, and how many were left out with his
-  next one. Administration is told whole, as long as there is room;
+  next one. That holds for administration that was denied as a whole; other administration is told in any
+  case, as long as there is room;
 * what cannot be written waits. When there is no more room lines are lost, and counted, and the next one that
-  is written says how many. With `required`, nothing in the catalog is changed while lines cannot be written.
+  is written says how many. With `required`, nothing in the catalog is changed while lines cannot be written,
+  are lost, or wait for long: a sink that hangs raises nothing.
 """
 
 from __future__ import annotations
@@ -36,8 +38,9 @@ from wireproto.kafka.errors import MalformedAnswer
 MAX_QUEUED_BYTES: Final = 4 * 1024 * 1024
 """Bytes of lines that wait to be written: some 10,000 of them."""
 
-MAX_DECODED_BYTES: Final = 64 * 1024
-"""Bytes of a request or an answer that are looked into for a line; of a larger one its size is told."""
+MAX_DECODED_BYTES: Final = 4 * 1024
+"""Bytes of a request or an answer that are looked into for a line; of a larger one its size is told. All
+clients wait meanwhile, and an answer of this size may have 500 results: two milliseconds."""
 
 LINES: Final = 20
 """Lines of one kind about one client within LINES_SECONDS."""
@@ -45,8 +48,18 @@ LINES: Final = 20
 LINES_SECONDS: Final = 10.0
 """See LINES."""
 
+DENIED: Final = "_AUTHORIZATION_FAILED"
+"""How the names of those errors end that say that a client may not do what it wanted."""
+
 MAX_CLIENTS: Final = 1_000
 """Clients whose lines are counted; the one that was not heard of for longest is forgotten."""
+
+MAX_WAIT_SECONDS: Final = 5.0
+"""How long a line may wait to be written before `trouble` is told of: a disk that is busy takes less. Who has
+no reader for his pipe, or a file system that hangs, gets no error at all."""
+
+END_SECONDS: Final = 2.0
+"""How long the end waits for what is left to be written."""
 
 RETRY_SECONDS: Final = 1.0
 """Between two attempts to write what could not be written."""
@@ -70,9 +83,13 @@ class Audit:
         self._sink = sink
         self._required = required
         self._now = now
-        self._queue: deque[bytes] = deque()
+        self._queue: deque[tuple[float, bytes]] = deque()
+        """Lines, and since when (trio's clock) they wait."""
         self._bytes = 0
         self._has_some = trio.Event()
+        self._ends = trio.Event()
+        self._has_room = True
+        """Whether no line was lost since the last ones that were written."""
         self._counted: OrderedDict[tuple[str, str], _Counted] = OrderedDict()
         self._unsaid = 0
         """Lines that were lost since the last one that was queued."""
@@ -87,9 +104,17 @@ class Audit:
     @property
     def trouble(self) -> str | None:
         """Why nothing may be changed now: it could not be told. None: it can, or need not."""
-        if self._required and self._trouble:
-            return f"the audit cannot be written: {self._trouble}"
-        return None
+        why = self._why() if self._required else ""
+        return f"the audit cannot be written: {why}" if why else None
+
+    def _why(self) -> str:
+        if self._trouble:
+            return self._trouble
+        if not self._has_room:
+            return "there is no room for more lines that wait"
+        if self._queue and trio.current_time() - self._queue[0][0] > MAX_WAIT_SECONDS:
+            return f"lines wait for more than {MAX_WAIT_SECONDS:.0f} seconds"
+        return ""
 
     # what is told -----------------------------------------------------------------------------------------
 
@@ -123,16 +148,18 @@ class Audit:
         if principal.type == GATEWAY:
             return
         framed = b"".join(response) if isinstance(response, list) else response or b""
-        self._queue_line(
-            "administration",
-            {
-                "principal": str(principal),
-                "address": address,
-                "api": api,
-                "what": told(request) if request_bytes <= MAX_DECODED_BYTES else {"bytes": request_bytes},
-                "outcome": _outcome(key, version, framed),
-            },
-        )
+        came_of_it = _outcome(key, version, framed)
+        fields = {
+            "principal": str(principal),
+            "address": address,
+            "api": api,
+            "what": told(request) if request_bytes <= MAX_DECODED_BYTES else {"bytes": request_bytes},
+            "outcome": came_of_it,
+        }
+        if came_of_it and all(error.endswith(DENIED) for error in came_of_it):
+            self._limited("administration", str(principal), fields)
+        else:
+            self._queue_line("administration", fields)
 
     def _limited(self, event: str, who: str, fields: dict[str, Any]) -> None:
         key = event, who
@@ -163,32 +190,48 @@ class Audit:
         if self._bytes + len(packed) > MAX_QUEUED_BYTES:
             self.lost += 1
             self._unsaid += 1
+            self._has_room = False
             return
         self._unsaid = 0
-        self._queue.append(packed)
+        self._queue.append((trio.current_time(), packed))
         self._bytes += len(packed)
         self._has_some.set()
 
     # writing ----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Write what is queued, for ever; what is left when it is cancelled is written then."""
-        try:
-            while True:
+        """Write what is queued, for ever; what is left when it is cancelled is written then, as far as it can
+        be within END_SECONDS.
+        """
+        async with trio.open_nursery() as nursery:
+            writing = trio.CancelScope(shield=True)
+            nursery.start_soon(self._keep_writing, writing)
+            try:
+                await trio.sleep_forever()
+            finally:
+                writing.deadline = trio.current_time() + END_SECONDS
+                self._ends.set()
+                self._has_some.set()
+
+    async def _keep_writing(self, scope: trio.CancelScope) -> None:
+        """What the sink has begun to write when this ends is waited for: it is not written twice."""
+        with scope:
+            while not self._ends.is_set():
                 await self._has_some.wait()
                 if not await self._write():
-                    await trio.sleep(RETRY_SECONDS)
-        finally:
-            with trio.CancelScope(shield=True):
-                await self._write()
+                    with trio.move_on_after(RETRY_SECONDS):
+                        await self._ends.wait()
+            await self._write()
+        if self._queue:
+            logger.error("the audit was not written to its end: %d lines may be lost", len(self._queue))
 
     async def _write(self) -> bool:
         """Whether all that was queued is written."""
-        lines = list(self._queue)
+        lines = [line for _, line in self._queue]
         if not lines:
             return True
         try:
-            await trio.to_thread.run_sync(self._sink.write, b"".join(lines))
+            await trio.to_thread.run_sync(self._sink.write, b"".join(lines), abandon_on_cancel=True)
         except OSError as error:
             self.failures += 1
             if not self._trouble:
@@ -196,6 +239,7 @@ class Audit:
             self._trouble = str(error)
             return False
         self._trouble = ""
+        self._has_room = True
         for line in lines:
             self._queue.popleft()
             self._bytes -= len(line)

@@ -6,6 +6,7 @@ told until somebody has looked at it. Values of configs may be passwords: their 
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -18,6 +19,10 @@ MAX_CHARS: Final = 255
 
 MAX_ENTRIES: Final = 100
 """Entries of a request that are told, over all its lists."""
+
+MAX_TOLD_BYTES: Final = 4096
+"""Bytes of what is told of a request, as JSON, before it is cut: "..." stands for a text, and "... 7 more"
+for entries, that are left out. A character may be twelve of them."""
 
 MAX_DEPTH: Final = 6
 """How far lists are in lists in any request."""
@@ -62,30 +67,45 @@ def outcome(answer: Any) -> dict[str, int]:
 class _Telling:
     def __init__(self) -> None:
         self._left = MAX_ENTRIES
+        self._bytes = MAX_TOLD_BYTES
 
     def of(self, value: Any, depth: int) -> Any:
         if isinstance(value, Mapping):
             if depth > MAX_DEPTH:
                 return "..."
-            return {
-                str(name): self.of(one, depth + 1)
-                for name, one in value.items()
-                if name in TOLD and one is not None and one != []
-            }
+            return self._fields(value, depth)
         if isinstance(value, str):
-            return value[:MAX_CHARS]
+            shown = value[:MAX_CHARS]
+            return shown if self._has_room(shown) else "..."
         if isinstance(value, (bool, int, float)) or value is None:
+            self._has_room(value)
             return value
         if isinstance(value, UUID):
-            return str(value)
+            return self.of(str(value), depth)
         if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
             return self._list(value, depth)
         return "..."
 
+    def _has_room(self, value: str | float | None) -> bool:
+        """Takes it. When there was none once, there is none for anything that comes later."""
+        self._bytes -= len(json.dumps(value)) + 1
+        if self._bytes < 0:
+            self._bytes = 0
+            return False
+        return True
+
+    def _fields(self, fields: Mapping[str, Any], depth: int) -> dict[str, Any]:
+        shown: dict[str, Any] = {}
+        for name, one in fields.items():
+            if name in TOLD and one is not None and one != []:
+                self._has_room(name)
+                shown[name] = self.of(one, depth + 1)
+        return shown
+
     def _list(self, values: Sequence[Any], depth: int) -> list[Any]:
         shown: list[Any] = []
         for value in values:
-            if self._left == 0:
+            if not self._left or not self._bytes:
                 shown.append(f"... {len(values) - len(shown)} more")
                 break
             self._left -= 1

@@ -32,9 +32,7 @@ class FileSink:
     def write(self, lines: bytes) -> None:
         """Raises OSError. Lines are written whole, or again after a failure: one may come twice then."""
         self._open()
-        view = memoryview(lines)
-        while view:
-            view = view[os.write(self._file, view) :]
+        _write(self._file, lines)
 
     def _open(self) -> None:
         try:
@@ -56,13 +54,18 @@ class FileSink:
         self._identity = opened.st_dev, opened.st_ino
 
 
+def _write(file: int, lines: bytes) -> None:
+    view = memoryview(lines)
+    while view:
+        view = view[os.write(file, view) :]
+
+
 class OutputSink:
     """Standard output."""
 
     def write(self, lines: bytes) -> None:
         """Raises OSError."""
-        sys.stdout.buffer.write(lines)
-        sys.stdout.buffer.flush()
+        _write(sys.stdout.fileno(), lines)  # a buffer's lock that is held for ever would hold up the end
 
 
 def sink_of(where: str) -> Sink:

@@ -78,8 +78,8 @@ SCRAM = "/scram/"
 SCRAM_SECRET = "/scram-secret"  # noqa: S105 - a key, and no secret
 TOKENS = "/tokens/"
 
-OF_SECURITY = (ACLS, SCRAM, SCRAM_SECRET)
-"""What the keys begin with that say who may come in, and who may do what."""
+OF_SECURITY = (ACLS, SCRAM, SCRAM_SECRET, QUOTAS)
+"""What the keys begin with that say who may come in, who may do what, and how much."""
 
 FORMAT = 2
 """Highest version of the keys and values that is known here; a newer one in a catalog is refused."""

@@ -43,7 +43,6 @@ ONLY_KEPT = (
     keys.FEATURES,
     *keys.OF_SECURITY,
     keys.TOKENS,
-    keys.QUOTAS,
 )
 """What the keys begin with of entries that a copy alone has, besides those of logs."""
 

@@ -17,10 +17,12 @@ from wireproto.kafka.framing import BIG_FRAME_BYTES
 class Account:
     """`held` bytes of a client's share of one budget."""
 
-    __slots__ = ("_share", "held")
+    __slots__ = ("_next_share", "_share", "held")
 
     def __init__(self, share: Memory) -> None:
         self._share = share
+        self._next_share = share
+        """Of which it takes when nothing is held any more."""
         self.held = 0
 
     def try_take(self, size: int) -> bool:
@@ -45,11 +47,14 @@ class Account:
         """Gives back `size` of the bytes."""
         self.held -= size
         self._share.release(size)
+        if not self.held:
+            self._share = self._next_share
 
     def move(self, share: Memory) -> None:
         """From now on it takes of another share; what is held stays where it was taken, and so does the
         account until that is given back.
         """
+        self._next_share = share
         if not self.held:
             self._share = share
 

@@ -22,6 +22,8 @@ from dafka.backup.manifest import (
     unpack,
 )
 from gateway.catalog import keys
+from gateway.cluster.quotas import Kept, key_of
+from gateway.cluster.quotas import pack as pack_quotas
 from gateway.cluster.scram_users import pack as pack_user
 from gateway.security.scram import Hash, credential_of
 
@@ -29,9 +31,11 @@ PART = Part("ab" * 32, 1000, 0, 10, 10, 99, 3)
 
 
 USER_VALUE = pack_user({Hash.SHA_256: credential_of(Hash.SHA_256, "secret", b"salt", 4096)})
+QUOTAS = Kept(frozenset({("user", "alice")}), {"producer_byte_rate": 1000.0}, "")
 SECURITY = {
     keys.scram_key("alice"): base64.b64encode(USER_VALUE).decode(),
     keys.SCRAM_SECRET: base64.b64encode(bytes(32)).decode(),
+    key_of(QUOTAS.entity): base64.b64encode(pack_quotas(QUOTAS)).decode(),
 }
 
 
@@ -87,15 +91,30 @@ def test_one_without_users_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "why"),
+    ("key", "value"),
     [
-        (keys.scram_key("alice"), b"{}", "the entry '/scram/alice': it has no mechanism"),
-        (keys.SCRAM_SECRET, b"short", "the entry '/scram-secret': its value is missing or wrong"),
-        (keys.CLUSTER, b"{}", "the entry '/cluster' is no user and no ACL"),
+        (keys.scram_key("alice"), b"{}"),
+        (keys.SCRAM_SECRET, b"short"),
+        (f"{keys.ACLS}no-digest", b"\x00\xff"),
+        (f"{keys.QUOTAS}no-digest", b""),
     ],
 )
-def test_a_user_who_cannot_be_read_is_named(key: str, value: bytes, why: str) -> None:
+def test_a_user_or_an_acl_that_cannot_be_read_is_kept_as_it_is(key: str, value: bytes) -> None:
     damaged = replace(manifest(), security=SECURITY | {key: base64.b64encode(value).decode()})
+    read = unpack(pack(damaged), "name")
+    assert read == damaged
+    assert read.security_entries == manifest().security_entries | {key: value}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        (keys.CLUSTER, "e30=", "the entry '/cluster' is no user, no ACL and no quota"),
+        (keys.SCRAM_SECRET, "no base64", "the entry '/scram-secret' is no base64"),
+    ],
+)
+def test_what_no_backup_has_is_named(key: str, value: str, why: str) -> None:
+    damaged = replace(manifest(), security=SECURITY | {key: value})
     with pytest.raises(BadManifest, match=re.escape(why)):
         unpack(pack(damaged), "name")
 

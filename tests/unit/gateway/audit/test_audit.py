@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +13,16 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.audit import audit as audit_module
-from gateway.audit.audit import LINES, LINES_SECONDS, MAX_CLIENTS, RETRY_SECONDS, Audit
+from gateway.audit.audit import (
+    LINES,
+    LINES_SECONDS,
+    MAX_CLIENTS,
+    MAX_DECODED_BYTES,
+    MAX_WAIT_SECONDS,
+    RETRY_SECONDS,
+    Audit,
+)
+from gateway.audit.contents import MAX_TOLD_BYTES
 from gateway.security.access import ByAcls
 from gateway.security.acls import Operation, ResourceType
 from gateway.security.authorizer import Authorizer
@@ -29,13 +39,16 @@ ALICE, BOB = Principal("User", "alice"), Principal("User", "bob")
 
 
 class FakeSink:
-    """`fails`: as often it raises."""
+    """`fails`: as often it raises. It blocks as long as it is not `ready`."""
 
     def __init__(self) -> None:
         self.written = b""
         self.fails = 0
+        self.ready = threading.Event()
+        self.ready.set()
 
     def write(self, lines: bytes) -> None:
+        self.ready.wait()
         if self.fails:
             self.fails -= 1
             raise OSError("the disk is full")
@@ -52,7 +65,12 @@ def access_of(principal: Principal = ALICE) -> ByAcls:
     return access
 
 
-def audited(body: Callable[[Audit, FakeSink], Awaitable[None]], *, required: bool = False) -> None:
+def audited(
+    body: Callable[[Audit, FakeSink], Awaitable[None]],
+    *,
+    required: bool = False,
+    clock: Callable[[], trio.abc.Clock | None] = lambda: MockClock(autojump_threshold=0.01),
+) -> None:
     async def main() -> None:
         sink = FakeSink()
         audit = Audit(sink, required=required, now=lambda: NOON)
@@ -61,7 +79,7 @@ def audited(body: Callable[[Audit, FakeSink], Awaitable[None]], *, required: boo
             await body(audit, sink)
             nursery.cancel_scope.cancel()
 
-    trio.run(main, clock=MockClock(autojump_threshold=0.01))
+    trio.run(main, clock=clock())
 
 
 def deny(audit: Audit, name: str = "orders", principal: Principal = ALICE) -> None:
@@ -172,6 +190,72 @@ def test_what_finds_no_room_is_counted_and_said(monkeypatch: pytest.MonkeyPatch)
     audited(body)
 
 
+@pytest.mark.parametrize("required", [False, True])
+def test_nothing_may_be_changed_while_the_oldest_line_waits_too_long(required: bool) -> None:
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        sink.ready.clear()
+        try:
+            deny(audit, "one")
+            await trio.sleep(MAX_WAIT_SECONDS)
+            assert audit.trouble is None
+            deny(audit, "two")
+            await trio.sleep(1)
+            expected = f"the audit cannot be written: lines wait for more than {MAX_WAIT_SECONDS:.0f} seconds"
+            assert audit.trouble == (expected if required else None)
+        finally:
+            sink.ready.set()
+        assert [line["name"] for line in await written(audit, sink)] == ["one", "two"]
+        assert audit.trouble is None
+
+    audited(body, required=required)
+
+
+@pytest.mark.parametrize("required", [False, True])
+def test_nothing_may_be_changed_when_lines_were_lost_until_some_are_written(
+    required: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_module, "MAX_QUEUED_BYTES", 300)
+
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        sink.ready.clear()
+        try:
+            deny(audit, "one")
+            assert audit.trouble is None
+            deny(audit, "two")
+            assert audit.lost == 1
+            expected = "the audit cannot be written: there is no room for more lines that wait"
+            assert audit.trouble == (expected if required else None)
+        finally:
+            sink.ready.set()
+        assert [line["name"] for line in await written(audit, sink)] == ["one"]
+        assert audit.trouble is None
+
+    audited(body, required=required)
+
+
+def test_a_sink_that_hangs_does_not_hold_up_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    kept: list[FakeSink] = []
+
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        kept.append(sink)
+        sink.ready.clear()
+        deny(audit, "one")
+        await wait_all_tasks_blocked()
+        deny(audit, "two")
+
+    def release() -> None:
+        kept[0].ready.set()
+
+    timer = threading.Timer(20, release)  # so that this test fails and does not hang
+    timer.daemon = True
+    timer.start()
+    audited(body)
+    assert not kept[0].ready.is_set()
+    timer.cancel()
+    kept[0].ready.set()
+    assert "the audit was not written to its end: 2 lines" in caplog.text
+
+
 def test_what_is_queued_when_it_ends_is_written() -> None:
     kept: list[FakeSink] = []
 
@@ -180,7 +264,7 @@ def test_what_is_queued_when_it_ends_is_written() -> None:
         await wait_all_tasks_blocked()
         deny(audit)
 
-    audited(body)
+    audited(body, clock=lambda: None)  # the last write is waited for, and not past what a clock skips
     assert [line["event"] for line in kept[0].take()] == ["denied"]
 
 
@@ -322,9 +406,75 @@ def test_of_a_large_request_its_size_is_told_and_of_a_long_one_its_beginning() -
         delete, answer = request_class(42), RESPONSE_CLASSES[42](throttle_time_ms=0, results=[])
         await administration(audit, delete(version=2, groups_names=[f"g{n}" for n in range(500)]), answer)
         await administration(audit, delete(version=2, groups_names=["g" * 30_000] * 5), answer)
-        long, large = await written(audit, sink)
+        await administration(audit, delete(version=2, groups_names=["g"]), deletion(*[0] * 1000))
+        long, large, answered = await written(audit, sink)
         assert long["what"]["groups_names"] == [f"g{n}" for n in range(100)] + ["... 400 more"]
         assert large["what"]["bytes"] > 150_000
+        assert answered["what"] == {"groups_names": ["g"]}
+        assert answered["outcome"]["bytes"] > MAX_DECODED_BYTES
+
+    audited(body)
+
+
+def deletion(*codes: int) -> Any:
+    answered = RESPONSE_CLASSES[42]
+    results = [answered.DeletableGroupResult(group_id=f"g{n}", error_code=c) for n, c in enumerate(codes)]
+    return answered(throttle_time_ms=0, results=results)
+
+
+@pytest.mark.parametrize(
+    ("codes", "is_limited"),
+    [
+        ((30,), True),  # GROUP_AUTHORIZATION_FAILED
+        ((30, 31, 29, 53, 65), True),  # of clusters, topics, transactional ids and tokens, too
+        ((30, 0), False),
+        ((30, 69), False),  # GROUP_ID_NOT_FOUND: it was allowed
+        ((), False),
+    ],
+)
+def test_administration_that_was_denied_as_a_whole_is_limited(
+    codes: tuple[int, ...], is_limited: bool
+) -> None:
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        delete = request_class(42)
+        for number in range(2 * LINES):
+            request = delete(version=2, groups_names=[f"g{number}"])
+            await administration(audit, request, deletion(*codes))
+        await administration(audit, delete(version=2, groups_names=["his"]), deletion(*codes), BOB)
+        told = LINES if is_limited else 2 * LINES
+        lines = await written(audit, sink)
+        names = [line["what"]["groups_names"] for line in lines]
+        assert names == [[f"g{n}"] for n in range(told)] + [["his"]]
+        assert (audit.left_out, audit.lines["administration"]) == (2 * LINES - told, 2 * LINES + 1)
+        # What is done is told in any case, and how many were left out before with the next one of their kind.
+        await administration(audit, delete(version=2, groups_names=["done"]), deletion(0))
+        (done,) = await written(audit, sink)
+        assert (done["what"], done["outcome"]) == ({"groups_names": ["done"]}, {"NONE": 1})
+
+    audited(body)
+
+
+def test_a_line_is_bounded_and_says_that_it_was_cut() -> None:
+    async def body(audit: Audit, sink: FakeSink) -> None:
+        create = request_class(30)
+        longest = "\U0001f600" * 55  # 12 bytes each as JSON, and 4 in the request
+        acl = create.AclCreation(
+            resource_type=2, resource_name=longest, resource_pattern_type=3, principal=longest, host="*",
+            operation=3, permission_type=3,
+        )  # fmt: skip
+        none = RESPONSE_CLASSES[30](throttle_time_ms=0, results=[])
+        await administration(audit, create(version=3, creations=[acl] * 8), none)
+        await all_is_written(audit)
+        assert len(sink.written) <= MAX_TOLD_BYTES + 1024
+        (line,) = sink.take()
+        whole = {
+            "resource_type": 2, "resource_name": longest, "resource_pattern_type": 3, "principal": longest,
+            "host": "*", "operation": 3, "permission_type": 3,
+        }  # fmt: skip
+        *told, cut, more = line["what"]["creations"]
+        assert told == [whole] * 2
+        assert cut == {**whole, "principal": "...", "host": "..."}
+        assert more == "... 5 more"
 
     audited(body)
 
