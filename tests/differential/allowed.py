@@ -136,7 +136,6 @@ ALLOWED: list[Allowed] = [
     Allowed("create_partitions.too_many:*.error_code", "Kafka fails inside on so many", _kafka_fails),
     Allowed("alter_configs.incremental_faults:operation 4.*.error_code", "Kafka fails inside", _kafka_fails),
     Allowed("alter_configs.incremental_faults:operation 4.*.error_message", "as above", _we_say_why),
-    Allowed("alter_configs.legacy_faults:loggers.*.error_message", "where log levels are set", _we_say_why),
     Allowed("describe_topic_partitions.named:bad names.*", "Kafka fails inside on the name without letters"),
     # ---- broker configs: fewer of them can be changed, and nothing is kept that means nothing to anybody
     Allowed(
