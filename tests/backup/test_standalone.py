@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AclPermissionType
+from kafka.protocol.admin import AlterClientQuotasRequest
 
 from gateway.catalog import keys
 from gateway.cluster.exported import read_export
+from gateway.cluster.quotas import key_of
 from tests.backup import scene
 from tests.backup.scene import dafka
+from tests.differential.wire import ask
 from tests.peers.standalone import Standalone
 
 ARGUMENTS = (
@@ -195,22 +198,34 @@ def test_damaged_and_missing_objects_are_named_and_copied_again(
 
 
 def kept_users(data: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, bytes]:
-    """What the catalog of a standalone that runs has of users."""
+    """What the catalog of a standalone that runs has of users and quotas."""
     capsys.readouterr()
     assert dafka("catalog", "export", "--data", data, "-") == 0
     entries = read_export(capsys.readouterr().out.splitlines(keepends=True)).entries
     return {key: value for key, value in entries.items() if key.startswith(keys.OF_SECURITY)}
 
 
-def test_users_come_back(tmp_path: Path, server: Standalone, capsys: pytest.CaptureFixture[str]) -> None:
+def limit_alice(bootstrap: str) -> None:
+    of = AlterClientQuotasRequest.EntryData
+    op = of.OpData(key="producer_byte_rate", value=1e6, remove=False)
+    entry = of(entity=[of.EntityData(entity_type="user", entity_name="alice")], ops=[op])
+    answer = ask(bootstrap, AlterClientQuotasRequest(version=1, entries=[entry], validate_only=False))
+    assert [one.error_code for one in answer.entries] == [0]
+
+
+def test_users_and_quotas_come_back(
+    tmp_path: Path, server: Standalone, capsys: pytest.CaptureFixture[str]
+) -> None:
     password = tmp_path / "password"
     password.write_text("secret")
     scene.create(server.bootstrap, "orders")
     for name in ("alice", "b/o=b"):
         where = ("--password-file", password, "--bootstrap", server.bootstrap)
         assert dafka("users", "create", name, *where) == 0
+    limit_alice(server.bootstrap)
     before = kept_users(server.data, capsys)
-    assert before.keys() == {keys.scram_key("alice"), keys.scram_key("b/o=b")}
+    alice = key_of(frozenset({("user", "alice")}))
+    assert before.keys() == {keys.scram_key("alice"), keys.scram_key("b/o=b"), alice}
     assert dafka("backup", "take", tmp_path / "target", "--data", server.data) == 0
     with restored(tmp_path, server) as new:
         assert kept_users(new.data, capsys) == before
