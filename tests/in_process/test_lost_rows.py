@@ -48,7 +48,7 @@ async def write(crashed: Crashed, monkeypatch: pytest.MonkeyPatch) -> None:
             await RawClient.connect(port) as client,
         ):
             for number in range(RECORDS):
-                while (answer := await produce(client, batch())) == (NOT_LEADER, -1):
+                while (answer := await produce(client, batch())) == (NOT_LEADER, -1):  # noqa: ASYNC110
                     await trio.sleep(0.01)  # a slow machine serves before it has recovered all
                 assert answer == (0, life * RECORDS + number)
 
