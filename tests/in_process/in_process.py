@@ -41,7 +41,7 @@ async def running(
     try:
         async with trio.open_nursery() as nursery:
             # What is deleted goes at once, unless a test says otherwise.
-            settings = {"delete_delay_ms": 0, "listen": LISTEN} | settings
+            settings = dict[str, Any](delete_delay_ms=0, listen=LISTEN) | settings
             server = Standalone(Settings(data=data, **settings), directories, context)
             nursery.start_soon(server.main)
             with trio.fail_after(20):

@@ -16,11 +16,12 @@ import trio
 from kafka.protocol.producer import ProduceRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
+from gateway.catalog import keys
 from gateway.front.listeners import ListenerSpec
 from gateway.security.producer_ids import BOUND
 from gateway.security.protocol import SecurityProtocol
 from tests.differential.transactional import add_offsets, add_partitions, end, init
-from tests.in_process import in_process
+from tests.in_process import in_process, test_older_catalogs
 from tests.in_process.in_process import RawClient, running
 from tests.in_process.test_older_catalogs import Serving
 from tests.in_process.test_transactional_ids import MAY_PASS, ask, ask_until_done
@@ -237,7 +238,6 @@ def test_ids_are_whose_they_were_after_a_restart_and_in_a_catalog_that_was_rebui
         async with serving(data, monkeypatch) as scene:
             pid = await new_id(scene.alice)
             assert await send(scene.alice, b"first", pid, 0) is NONE
-            assert await scene.server.remembering.keep(5)
         async with serving(data, monkeypatch, is_new=False, **happens(data)) as scene:
             assert await send(scene.bob, b"forged", pid, 1) is NOT_HIS
             assert await send(scene.alice, b"second", pid, 1) is NONE
@@ -245,5 +245,26 @@ def test_ids_are_whose_they_were_after_a_restart_and_in_a_catalog_that_was_rebui
             later = await new_id(scene.alice)
             assert later > pid
             assert await send(scene.bob, b"forged", later, 0) is NOT_HIS
+
+    trio.run(main)
+
+
+def test_the_stores_remember_the_secret_with_the_first_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nobody has logged in, it is the first id that needs it."""
+
+    async def main() -> None:
+        data = tmp_path / "data"
+        async with test_older_catalogs.serving(data, monkeypatch) as (server, client):
+            assert server.catalog.get(keys.SCRAM_SECRET) is None
+            assert await new_id(client) >= BOUND
+            before = server.catalog.get(keys.SCRAM_SECRET)
+        shutil.rmtree(data / "gateway")
+        async with test_older_catalogs.serving(data, monkeypatch, rebuild_catalog=True) as (server, _):
+            after = server.catalog.get(keys.SCRAM_SECRET)
+            assert before is not None
+            assert after is not None
+            assert after.value == before.value
 
     trio.run(main)
