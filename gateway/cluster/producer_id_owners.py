@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from gateway.catalog.interface import Catalog
     from gateway.cluster.scram_users import ScramUsers
 
-MAX_REMEMBERED: Final = 10_000
+MAX_KNOWN_OWNERS: Final = 10_000
 """Ids that were found to be right and are not looked at again: some 250 bytes each, 2.5 MB in all. Beyond it
 all are forgotten, and found to be right once more."""
 
-MAX_REMEMBERED_CHARS: Final = 249
+MAX_OWNER_CHARS: Final = 249
 """Longest transactional id that is remembered with its producer id; clients may have some of 32,000
 characters, whose producers' ids are checked with each batch."""
 
@@ -51,9 +51,9 @@ class ProducerIdOwners:
             return True
         if not binding.fits(producer_id, whom):
             return False
-        if isinstance(whom, str) and len(whom) > MAX_REMEMBERED_CHARS:
+        if isinstance(whom, str) and len(whom) > MAX_OWNER_CHARS:
             return True
-        if len(self._right) >= MAX_REMEMBERED:
+        if len(self._right) >= MAX_KNOWN_OWNERS:
             self._right.clear()
         self._right.add((producer_id, whom))
         return True

@@ -16,7 +16,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.cluster.producer_id_owners import MAX_REMEMBERED_CHARS
+from gateway.cluster.producer_id_owners import MAX_OWNER_CHARS
 from gateway.common.costs import (
     HASHED_CHARACTER,
     HEADER,
@@ -459,7 +459,7 @@ class Appending:
         if header.is_transactional:
             if name is None:
                 raise RefusedBatch(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONAL_ID)
-            if len(name) > MAX_REMEMBERED_CHARS:
+            if len(name) > MAX_OWNER_CHARS:
                 self._request.work.owes(HASHED_CHARACTER * len(name))
             if owners.is_of(header.producer_id, name):
                 return

@@ -101,7 +101,7 @@ def test_what_was_found_right_is_not_looked_at_again(monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(producer_id_owners, "MAX_REMEMBERED", 5)
+    monkeypatch.setattr(producer_id_owners, "MAX_KNOWN_OWNERS", 5)
     owners: Any = owners_of(with_secret())
     for count in range(23):
         assert owners.is_of(owners.bind(count, ALICE), ALICE)
