@@ -419,10 +419,10 @@ class Appending:
             raise RefusedBatch(ErrorCode.INVALID_RECORD, "a partition without a record batch")
         settings = partition.topic.settings
         try:
-            looked_at = self._looked_at(partition, data, records)
-            if looked_at is None:
+            opened = self._as_opened(data, partition, records)
+            if opened is None:
                 return None
-            records, header = looked_at
+            records, header = opened
             if header.producer_id >= BOUND:
                 self._check_owner(partition, header)
             if not settings.log_append_time:
@@ -485,14 +485,6 @@ class Appending:
         except KafkaError as error:
             raise RefusedBatch(error.code, error.message) from None
 
-    def _looked_at(
-        self, partition: Partition, data: ProducePartition, records: memoryview
-    ) -> tuple[memoryview, BatchHeader] | None:
-        """As `_as_opened`, of a topic whose batches are opened. Raises InvalidBatch as well."""
-        if self._opens(partition.topic):
-            return self._as_opened(data, partition)
-        return records, self._trusted(records, partition.topic.settings)
-
     def _trusted(self, records: memoryview, settings: EffectiveTopicConfigs) -> BatchHeader:
         """What the batch's header says, with `--trust-batches`. Raises InvalidBatch."""
         header = validate_produced(
@@ -504,12 +496,14 @@ class Appending:
         return fix_max_timestamp(records, header, MAX_TIMESTAMP_FIX_BYTES)
 
     def _as_opened(
-        self, data: ProducePartition, partition: Partition
+        self, data: ProducePartition, partition: Partition, records: memoryview
     ) -> tuple[memoryview, BatchHeader] | None:
-        """The batch as it is to be appended, and its header; None: it is to be opened in slices. Raises
-        RefusedBatch: a record has no key, or the batch cannot be read.
+        """The batch (`records` as they were sent) as it is to be appended, and its header; None: it is to be
+        opened in slices. Raises RefusedBatch: a record has no key, or the batch cannot be read; InvalidBatch.
         """
         topic = partition.topic
+        if not self._opens(topic):
+            return records, self._trusted(records, topic.settings)
         opened = self._opened.get(id(data)) if self._is_open(data, topic.settings) else None
         if opened is None:
             opened = open_now(self._opening(data, topic))
