@@ -2,9 +2,11 @@
 transactional one.
 
 Behaviour
-  Without a transactional id: a producer id that was never given before, epoch 0. An id and epoch that the
-  producer already has make no difference (only both or neither may be given), nor does the timeout.
-  With one: the rules are those of `gateway.transactions.initialising`. A transaction that is open is aborted
+  Without a transactional id: a producer id that was never given before, epoch 0. It is of use only to the
+  principal that asks (`gateway.security.producer_ids`). An id and epoch that the producer already has make no
+  difference (only both or neither may be given), nor does the timeout.
+  With one: the rules are those of `gateway.transactions.initialising`. The id is of use only with the
+  transactional id. A transaction that is open is aborted
   first, and the answer is CONCURRENT_TRANSACTIONS until that is done. The first such request makes the topic
   of transactions.
   COORDINATOR_LOAD_IN_PROGRESS while too few stores remember the next block of ids: clients ask again.
@@ -80,7 +82,7 @@ async def _give(request: Request, broker: Broker) -> Answer:
     if (body.producer_id == NO_PRODUCER_ID) != (body.producer_epoch == NO_EPOCH):
         return Answer(ErrorCode.INVALID_REQUEST)
     if body.transactional_id is None:
-        return Answer(ErrorCode.NONE, await broker.allocate_producer_id(), 0)
+        return Answer(ErrorCode.NONE, await broker.allocate_producer_id(request.access.principal), 0)
     if not body.transactional_id:
         return Answer(ErrorCode.INVALID_REQUEST)
     await request.work.before(HASHED_CHARACTER * len(body.transactional_id))

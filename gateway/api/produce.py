@@ -22,6 +22,9 @@ idempotent producer's sequence (`gateway.log.idempotence.state`):
   min.insync.replicas;
 * REQUEST_TIMED_OUT: not durable in time; NOT_ENOUGH_REPLICAS_AFTER_APPEND when those stores are not there
   either. The batch may still become durable, as in Kafka;
+* CLUSTER_AUTHORIZATION_FAILED: the producer id was given to another principal, or to a transactional id
+  (`gateway.security.producer_ids`); INVALID_PRODUCER_ID_MAPPING: in a transaction, it was not given to this
+  transactional id. Nothing of such a batch is looked at or remembered. Kafka asks nobody;
 * INVALID_TIMESTAMP: under CreateTime, a timestamp outside of the topic's bounds;
 * INVALID_RECORD for a batch whose records cannot be read (`wireproto.records.walk`), or of which some have no
   key, on a compacted topic: these are named.

@@ -16,7 +16,9 @@ Version notes
 
 Errors
   What passes is told as in OffsetCommit. INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING,
-  INVALID_TXN_STATE: it is not this producer's transaction, or it has ended. A generation of a group that is
+  INVALID_TXN_STATE: it is not this producer's transaction, or it has ended. The producer id has to be that of
+  the transactional id also where its transaction is open and nobody is asked
+  (`gateway.security.producer_ids`). A generation of a group that is
   not there is ILLEGAL_GENERATION.
 """
 
@@ -133,6 +135,7 @@ class _Commit:
         if not body.group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         await self._request.work.before(HASHED_CHARACTER * (len(body.group_id) + len(body.transactional_id)))
+        self._check_owner()
         partition = self._broker.groups.partition_of(body.group_id)
         producers, producer = partition.producers, (body.producer_id, body.producer_epoch)
         for _ in range(ASKED_AT_MOST):
@@ -147,6 +150,17 @@ class _Commit:
             finally:
                 producers.guards.give_back(body.producer_id, guard)
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "its producer's state changed meanwhile")
+
+    def _check_owner(self) -> None:
+        """Raises KafkaError: the producer id is another one's, whose transaction may be open here."""
+        name, producer_id = self._body.transactional_id, self._body.producer_id
+        owners = self._broker.producer_id_owners
+        if not owners.is_of(producer_id, name):
+            whom = f"transactional id {name[:100]!r}"
+            owners.tell(producer_id, whom, "a commit of offsets")
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"producer id {producer_id} was not given to {whom}"
+            )
 
     async def _write(self, guard: Guard) -> None:
         """As `write`, of a transaction that is open."""

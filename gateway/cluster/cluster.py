@@ -22,6 +22,7 @@ from gateway.cluster.gateway_orders import IS_ALIVE, GatewayOrders, GatewayRefus
 from gateway.cluster.gateways import OneGateway, SharedGateways
 from gateway.cluster.leading import Leading
 from gateway.cluster.preferred_leaders import PreferredLeaders, Wish
+from gateway.cluster.producer_id_owners import ProducerIdOwners
 from gateway.cluster.quotas import Quotas, place_limits
 from gateway.cluster.replacement import Replacement
 from gateway.cluster.scram_users import Change, Refusal, ScramUsers, Upsertion
@@ -44,6 +45,7 @@ from gateway.quotas.connection_rates import ConnectionRates
 from gateway.quotas.entities import Entity
 from gateway.security.acls import Acl
 from gateway.security.delegation_tokens import TokenSecret
+from gateway.security.producer_ids import Whom
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 NODE_ID = 1
@@ -105,6 +107,7 @@ class Cluster:
         self.features = features or Features(context.catalog, self.node_id)
         self.features.read()
         self.scram_users = ScramUsers(context.catalog)
+        self.producer_id_owners = ProducerIdOwners(context.catalog, self.scram_users)
         self.acls = Acls(context.catalog, settings)
         self.delegation_tokens = DelegationTokens(context.catalog, token_secret, settings, context.now_ms)
         self.quotas = Quotas(context.catalog, ClientQuotas(_now_ms), ConnectionRates(_now_ms))
@@ -499,9 +502,11 @@ class Cluster:
                 "topics have of their own",
             )
 
-    async def allocate_producer_id(self) -> int:
-        """A producer id that was never given before, over all lives.
+    async def allocate_producer_id(self, whom: Whom) -> int:
+        """A producer id that was never given before, over all lives; of use only to `whom`.
 
-        Raises KafkaError: COORDINATOR_LOAD_IN_PROGRESS, too few stores remember the next ones yet.
+        Raises KafkaError: COORDINATOR_LOAD_IN_PROGRESS, too few stores remember the next ones yet, or the
+        catalog is away.
         """
-        return await self.context.producer_ids.allocate()
+        await self.producer_id_owners.prepare()
+        return self.producer_id_owners.bind(await self.context.producer_ids.allocate(), whom)

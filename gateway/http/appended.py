@@ -17,6 +17,8 @@ from gateway.http.failures import Failure
 from gateway.http.reading import inflated
 from gateway.log.appends import Append
 from gateway.produce.appending import RefusedBatch
+from gateway.security.access import Unrestricted
+from gateway.security.producer_ids import HTTP_CLIENTS
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.headers import RequestHeader
@@ -40,6 +42,8 @@ CLIENT_ID: Final = "http"
 
 ALL: Final = -1
 
+_ACCESS: Final = Unrestricted(HTTP_CLIENTS)
+
 _STATUS: Final = {
     ErrorCode.MESSAGE_TOO_LARGE: (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large"),
     ErrorCode.INVALID_RECORD: (HTTPStatus.UNPROCESSABLE_ENTITY, "bad-record"),
@@ -48,6 +52,7 @@ _STATUS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: (HTTPStatus.NOT_FOUND, "unknown-topic"),
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: (HTTPStatus.CONFLICT, "out-of-order"),
     ErrorCode.INVALID_PRODUCER_EPOCH: (HTTPStatus.CONFLICT, "out-of-order"),
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: (HTTPStatus.CONFLICT, "other-producer"),
     ErrorCode.NOT_ENOUGH_REPLICAS: (HTTPStatus.SERVICE_UNAVAILABLE, "not-now"),
     ErrorCode.NOT_LEADER_OR_FOLLOWER: (HTTPStatus.SERVICE_UNAVAILABLE, "not-ready"),
 }
@@ -95,6 +100,7 @@ async def append(
         arrived=trio.current_time(),
         client=client_of(host),
     )
+    request.access = _ACCESS
     if expected_end is not None:
         if not partition.available:  # where it ends may not be known yet
             partition.asked_for()

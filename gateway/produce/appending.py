@@ -16,7 +16,9 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from gateway.cluster.producer_id_owners import MAX_OWNER_CHARS
 from gateway.common.costs import (
+    HASHED_CHARACTER,
     HEADER,
     LOOKED,
     NAMED_RECORD,
@@ -42,8 +44,9 @@ from gateway.produce.opening import (
     open_now,
 )
 from gateway.produce.times import few_enough, name_in_slices, name_now
-from gateway.produce.verification import Verification
+from gateway.produce.verification import NO_TRANSACTIONAL_ID, Verification
 from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
+from gateway.security.producer_ids import BOUND
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.produce import ProducePartition, ProduceRequest, ProduceTopic
 from wireproto.records.batch import (
@@ -416,13 +419,12 @@ class Appending:
             raise RefusedBatch(ErrorCode.INVALID_RECORD, "a partition without a record batch")
         settings = partition.topic.settings
         try:
-            if self._opens(partition.topic):
-                opened = self._as_opened(data, partition)
-                if opened is None:
-                    return None
-                records, header = opened
-            else:
-                header = self._trusted(records, settings)
+            opened = self._as_opened(data, partition, records)
+            if opened is None:
+                return None
+            records, header = opened
+            if header.producer_id >= BOUND:
+                self._check_owner(partition, header)
             if not settings.log_append_time:
                 now_ms = self._now_ms
                 if (
@@ -448,6 +450,33 @@ class Appending:
         except (InvalidBatch, KafkaError) as error:
             raise RefusedBatch(error.code, error.message, partition.log_start_offset) from None
 
+    def _check_owner(self, partition: Partition, header: BatchHeader) -> None:
+        """Whether the producer id is that of who sends this. A transactional producer's is so only inside its
+        transactions: a request that brings no such batch may name any transactional id. Raises RefusedBatch.
+        """
+        body: ProduceRequest = self._request.body
+        name, owners = body.transactional_id, self._broker.producer_id_owners
+        if header.is_transactional:
+            if name is None:
+                raise RefusedBatch(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONAL_ID)
+            if len(name) > MAX_OWNER_CHARS:
+                self._request.work.owes(HASHED_CHARACTER * len(name))
+            if owners.is_of(header.producer_id, name):
+                return
+            code, whom = ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"transactional id {name[:100]!r}"
+        else:
+            principal = self._request.access.principal
+            if owners.is_of(header.producer_id, principal):
+                return
+            code, whom = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, str(principal)
+        owners.tell(header.producer_id, whom, f"a batch for {partition.topic.name}-{partition.index}")
+        raise RefusedBatch(
+            code,
+            f"producer id {header.producer_id} was not given to {whom}, and is of use only to whom it was "
+            "given (that of a transactional producer only inside its transactions): make a new producer, "
+            "which gets an id of its own",
+        )
+
     def _verify_one(self, partition: Partition, header: BatchHeader) -> None:
         """Raises RefusedBatch; it says nothing of where the log begins, as Kafka then does not."""
         verification = self._verification or self._verification_of(self._request.body)
@@ -467,12 +496,14 @@ class Appending:
         return fix_max_timestamp(records, header, MAX_TIMESTAMP_FIX_BYTES)
 
     def _as_opened(
-        self, data: ProducePartition, partition: Partition
+        self, data: ProducePartition, partition: Partition, records: memoryview
     ) -> tuple[memoryview, BatchHeader] | None:
-        """The batch as it is to be appended, and its header; None: it is to be opened in slices. Raises
-        RefusedBatch: a record has no key, or the batch cannot be read.
+        """The batch (`records` as they were sent) as it is to be appended, and its header; None: it is to be
+        opened in slices. Raises RefusedBatch: a record has no key, or the batch cannot be read; InvalidBatch.
         """
         topic = partition.topic
+        if not self._opens(topic):
+            return records, self._trusted(records, topic.settings)
         opened = self._opened.get(id(data)) if self._is_open(data, topic.settings) else None
         if opened is None:
             opened = open_now(self._opening(data, topic))

@@ -42,6 +42,8 @@ it sends the batch again (`ReplicaManager.appendRecords`)."""
 COMES_AGAIN: Final = frozenset((ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CONCURRENT_TRANSACTIONS))
 """After these a producer sends its batch again."""
 
+NO_TRANSACTIONAL_ID: Final = "a transactional batch in a request without a transactional id"
+
 
 class _Asked(NamedTuple):
     producer_id: int
@@ -142,7 +144,7 @@ class Verification:
         if self._transactional_id is None:
             raise KafkaError(
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                "a transactional batch in a request without a transactional id",
+                NO_TRANSACTIONAL_ID,
             )
         if self._is_mixed:
             raise KafkaError(

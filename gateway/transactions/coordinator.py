@@ -193,7 +193,7 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
             outcome = one.machine.init_producer_id(request, self._now_ms(), new_producer_id)
             if isinstance(outcome, Needs):
                 self._give_up_if_new(one)
-                new_producer_id = await self._cluster.allocate_producer_id()
+                new_producer_id = await self._cluster.allocate_producer_id(transactional_id)
                 continue
             if isinstance(outcome, Write) and outcome.answer.error is ErrorCode.NONE:
                 one.becomes_of(client)
@@ -277,7 +277,7 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
                 return OTHER_PRODUCER
             outcome = one.machine.end(request, self._now_ms(), new_producer_id)
             if isinstance(outcome, Needs):
-                new_producer_id = await self._cluster.allocate_producer_id()
+                new_producer_id = await self._cluster.allocate_producer_id(transactional_id)
                 continue
             if isinstance(outcome, Write):
                 one.belongs_to(client)  # its partitions may have been added by other gateways
@@ -375,7 +375,7 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         outcome: Outcome = one.machine.time_out(self._now_ms())
         try:
             if isinstance(outcome, Needs):
-                new_producer_id = await self._cluster.allocate_producer_id()
+                new_producer_id = await self._cluster.allocate_producer_id(one.transactional_id)
                 outcome = one.machine.time_out(self._now_ms(), new_producer_id)
             if outcome == DONE or not self._is_served(one):
                 return
@@ -412,7 +412,7 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
             if outcome == DONE:
                 return True  # none is open
             if isinstance(outcome, Needs):
-                new_producer_id = await self._cluster.allocate_producer_id()
+                new_producer_id = await self._cluster.allocate_producer_id(one.transactional_id)
                 outcome = one.machine.abort(self._now_ms(), new_producer_id)
                 if outcome == DONE or not self._is_served(one):
                     return False

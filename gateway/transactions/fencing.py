@@ -54,7 +54,7 @@ class Fencing:
         fenced, changes = 0, list[tuple[str, TransactionMetadata]]()
         places = await self._open_places(found, deadline)
         for name, (known, _) in found.items():
-            changed = await self._changed(known, places)
+            changed = await self._changed(name, known, places)
             if changed is not known:
                 changes.append((name, changed))
             if len(changes) == AT_ONCE:
@@ -66,12 +66,12 @@ class Fencing:
         )  # fmt: skip
 
     async def _changed(
-        self, known: TransactionMetadata, places: Mapping[int, set[TopicPartition]]
+        self, name: str, known: TransactionMetadata, places: Mapping[int, set[TopicPartition]]
     ) -> TransactionMetadata:
         new_producer_id = NO_PRODUCER_ID
         is_over = bool(places.get(known.producer_id, set()) - known.partitions)
         if not is_over and needs_producer_id(known):
-            new_producer_id = await self._cluster.allocate_producer_id()
+            new_producer_id = await self._cluster.allocate_producer_id(name)
         now_ms = self._cluster.context.now_ms()
         return after_lost_end(known, now_ms, is_over=is_over, new_producer_id=new_producer_id)
 

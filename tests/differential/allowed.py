@@ -72,6 +72,10 @@ ATTRIBUTES = (
 )
 LOG_START = "beside an error: Kafka gives it when the fault is found inside the log, an order that is its own"
 NOBODY_LEARNS = "nobody learns who exists: a stranger fails at the second step, as for a wrong password"
+OWN_TRANSACTIONS = (
+    "a transactional producer's id is of use only in its transactions: who may write to the topic, and not "
+    "use the transactional id, could fence it in Kafka"
+)
 WHOLE_REQUEST = "Kafka fails the whole request for this fault; here the other partitions are served"
 
 CONFIGS = (
@@ -103,6 +107,13 @@ ALLOWED: list[Allowed] = [
     Allowed(
         "transactions_produce.late_and_a_duplicate:*late, in the next.*",
         "the batch is the next one that the log wants; Kafka waits for the duplicate, which it has",
+    ),
+    Allowed("transactions_produce.outside:*", OWN_TRANSACTIONS),
+    Allowed("transactions_produce.several_in_one_request:*outside*", OWN_TRANSACTIONS),
+    Allowed(
+        "transactions_produce.names:*another's, one has records*.error_code",
+        "another one's producer is refused first; Kafka asks nobody where its transaction is open",
+        lambda kafka, ours: (kafka, ours) == (45, 49),
     ),
     Allowed("update_features.levels:*.version *", "all but metadata.version is at level 0, and stays there"),
     Allowed("find_coordinator.share_type:well formed.*", "no share groups yet"),

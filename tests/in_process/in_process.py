@@ -16,6 +16,8 @@ from dafka.settings import Settings
 from gateway.front.listeners import ListenerSpec
 from mesh.zmq_trio import Context
 
+LISTEN = (ListenerSpec("PLAINTEXT", "127.0.0.1", 0),)
+
 
 @asynccontextmanager
 async def running(
@@ -35,13 +37,12 @@ async def running(
     monkeypatch.setattr(life, "say_ready", say_ready)
     monkeypatch.setattr(life, "watch_signals", no_signals)
     directories, context = open_directories(data), Context()
-    listen = (ListenerSpec("PLAINTEXT", "127.0.0.1", 0),)
     server: Standalone | None = None
     try:
         async with trio.open_nursery() as nursery:
             # What is deleted goes at once, unless a test says otherwise.
-            settings = {"delete_delay_ms": 0} | settings
-            server = Standalone(Settings(listen=listen, data=data, **settings), directories, context)
+            settings = dict[str, Any](delete_delay_ms=0, listen=LISTEN) | settings
+            server = Standalone(Settings(data=data, **settings), directories, context)
             nursery.start_soon(server.main)
             with trio.fail_after(20):
                 await ready.wait()

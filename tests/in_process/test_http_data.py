@@ -17,6 +17,7 @@ from kafka.protocol.producer import ProduceResponse
 from gateway.http.batches import MAX_APPENDED_RECORDS, MAX_LINE_BYTES, NDJSON, RAW
 from gateway.http.routes import appending
 from gateway.log import retention
+from gateway.security.principal import ANONYMOUS
 from tests.in_process.http_client import Got, request, stream_of
 from tests.in_process.in_process import produce_request
 from tests.in_process.pages import Pages, with_pages
@@ -200,6 +201,21 @@ def test_an_idempotency_key_appends_once(data: Any) -> None:
         assert (await scene.post(two, Idempotency_Key="mine")).status == 400
         assert (await scene.post(two, Idempotency_Key=f"{producer}:2")).status == 201
         assert [row["value"] for row in await scene.rows()] == ["a", "b", "a", "b"]
+
+    data(body)
+
+
+def test_an_id_of_a_kafka_client_is_no_key_here_and_one_from_here_is_none_for_it(data: Any) -> None:
+    async def body(scene: Scene) -> None:
+        broker = scene.view.broker
+        kafkas = await broker.allocate_producer_id(ANONYMOUS)
+        refused = await scene.post(b"forged", kind=RAW, Idempotency_Key=f"{kafkas}:0")
+        assert (refused.status, refused.json()["type"]) == (409, "urn:dafka:problem:other-producer")
+        own = int((await scene.post(b"", "/api/v1/producers")).json()["producer"])
+        assert (await scene.post(b"0", kind=RAW, Idempotency_Key=f"{own}:0")).status == 201
+        assert not broker.producer_id_owners.is_of(own, ANONYMOUS)
+        assert broker.producer_id_owners.is_of(kafkas, ANONYMOUS)
+        assert [row["value"] for row in await scene.rows()] == ["0"]
 
     data(body)
 

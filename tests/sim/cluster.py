@@ -21,6 +21,7 @@ from gateway.api import fetch as fetch_api
 from gateway.catalog import keys
 from gateway.catalog.interface import CatalogFailed, CompareFailed, Entry
 from gateway.cluster.feature_levels import METADATA, TRANSACTION_VERSION
+from gateway.cluster.scram_users import SECRET_BYTES
 from gateway.cluster.stores import StoreRefused
 from gateway.groups import coordinator
 from gateway.groups.internal_topic import OFFSETS_TOPIC
@@ -215,6 +216,8 @@ class World:
             levels = {METADATA: 30, TRANSACTION_VERSION: self.plan.transaction_version}
             features = pack_features(FinalizedFeatures(1, levels))
             self.catalog_file.entries[keys.FEATURES] = Entry(keys.FEATURES, features, 1, 1)
+        secret = Entry(keys.SCRAM_SECRET, bytes(range(SECRET_BYTES)), 1, 1)
+        self.catalog_file.entries[keys.SCRAM_SECRET] = secret  # one that is made up would differ in each run
         self.catalog_file.revision = 1
 
     def _configs(self, topic: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ from gateway.http.limits import KIB, MIB
 from gateway.http.router import API, Ask, Parameter, Route
 from gateway.http.routes.topics import find_partition, find_topic
 from gateway.http.texts import encoded
+from gateway.security.producer_ids import HTTP_CLIENTS
 from wireproto.kafka.errors import KafkaError
 from wireproto.kafka.partitioner import partition_of
 from wireproto.records.header import read_header
@@ -276,7 +277,7 @@ async def new_producer(ask: Ask) -> Answer:
     assert ask.read_body is not None
     await ask.read_body(0)
     try:
-        producer_id = await ask.view.broker.allocate_producer_id()
+        producer_id = await ask.view.broker.allocate_producer_id(HTTP_CLIENTS)
     except KafkaError as error:
         raise refusal(error.code, error.message) from None
     async with ask.view.turns.working():

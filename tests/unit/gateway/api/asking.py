@@ -16,6 +16,7 @@ from gateway.administration.automatic_creation import AutomaticCreation
 from gateway.cluster.acls import Acls
 from gateway.cluster.features import Decide, Features
 from gateway.cluster.gateways import OneGateway
+from gateway.cluster.producer_id_owners import ProducerIdOwners
 from gateway.cluster.quotas import Quotas, key_of
 from gateway.cluster.scram_users import Change, Refusal, ScramUsers
 from gateway.common.budget import Budget
@@ -33,6 +34,7 @@ from gateway.security.access import UNRESTRICTED, Access, ByAcls
 from gateway.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from gateway.security.authorizer import Authorizer
 from gateway.security.principal import USER, Principal
+from gateway.security.producer_ids import Whom
 from gateway.security.sasl_session import SaslSession
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -216,6 +218,10 @@ class FakeBroker:
         self.scram_users = ScramUsers(MemoryCatalog())
         self.completions = Completions()
         self.next_producer_id = 1000
+        self.producer_ids_of: dict[int, Whom] = {}
+        """For whom each was asked for."""
+        catalog = MemoryCatalog()
+        self.producer_id_owners = ProducerIdOwners(catalog, ScramUsers(catalog))
         self.waits_for_stores = 0
         """How often somebody waited for the stores to remember a change."""
         self.groups = FakeCoordinator()
@@ -312,9 +318,10 @@ class FakeBroker:
         await trio.lowlevel.checkpoint()
         self.waits_for_stores += 1
 
-    async def allocate_producer_id(self) -> int:
+    async def allocate_producer_id(self, whom: Whom) -> int:
         await trio.lowlevel.checkpoint()
         self.next_producer_id += 1
+        self.producer_ids_of[self.next_producer_id] = whom
         return self.next_producer_id
 
 

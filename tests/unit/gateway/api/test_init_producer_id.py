@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.gateway.api.asking import FakeBroker, ask, request_class
+from gateway.security.access import Unrestricted
+from gateway.security.acls import Operation, ResourceType
+from gateway.security.principal import ANONYMOUS
+from tests.unit.gateway.api.asking import ALICE, FakeBroker, allowed, ask, request_class
 
 Init = request_class(22)
 REFUSED = {"throttle_time_ms": 0, "producer_id": -1, "producer_epoch": -1}
@@ -21,6 +24,16 @@ def test_each_idempotent_producer_gets_a_new_id(version: int) -> None:
     first, second = init(version, None, broker), init(version, None, broker)
     assert first == {"throttle_time_ms": 0, "error_code": 0, "producer_id": 1001, "producer_epoch": 0}
     assert second["producer_id"] == 1002
+
+
+def test_an_id_is_for_the_principal_that_asks() -> None:
+    broker = FakeBroker()
+    init(4, None, broker)
+    broker.access = Unrestricted(ALICE)
+    init(4, None, broker)
+    broker.access = allowed((Operation.WRITE, ResourceType.TOPIC, "t"))
+    init(4, None, broker)
+    assert broker.producer_ids_of == {1001: ANONYMOUS, 1002: ALICE, 1003: ALICE}
 
 
 @pytest.mark.parametrize("timeout", [0, -1, 2**31 - 1])

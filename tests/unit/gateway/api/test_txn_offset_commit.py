@@ -18,6 +18,8 @@ from gateway.security.principal import Principal
 from gateway.transactions.verifier import Producing
 from tests.unit.gateway.api.asking import ALICE, NOW_MS, FakeBroker, allowed, ask, request_class
 from tests.unit.gateway.api.needs import Need, Scene, check_needs, versions
+from tests.unit.gateway.log.fake_log import header_of
+from tests.unit.gateway.log.transactional import transactional
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 
@@ -113,9 +115,13 @@ def commit(
     broker: FakeBroker, version: int, *offsets: tuple[str, int, str | None], **fields: Any
 ) -> Answered:
     """The errors by topic and partition."""
+    return answered(ask(broker, request_of(version, *offsets, **fields)))
+
+
+def answered(answer: Any) -> Answered:
     return {
         topic["name"]: {one["partition_index"]: one["error_code"] for one in topic["partitions"]}
-        for topic in ask(broker, request_of(version, *offsets, **fields))["topics"]
+        for topic in answer["topics"]
     }
 
 
@@ -287,3 +293,23 @@ def test_the_group_is_told_who_commits_where_it_makes_a_difference(
     broker.access = allowed(WRITE_ID, READ_GROUP, READ_TOPIC)
     commit(broker, version, ("t", 0, ""))
     assert both.principals == [None, ALICE]
+
+
+@pytest.mark.parametrize("version", versions(28))
+def test_another_ones_producer_is_refused_where_its_transaction_is_open(
+    broker: FakeBroker, both: Coordinators, version: int
+) -> None:
+    """Nobody is asked there, so only the id itself says whose it is."""
+    trio.run(broker.producer_id_owners.prepare)
+    other, own = (broker.producer_id_owners.bind(7, name) for name in ("of-another", "tx"))
+    for producer_id in (other, own):
+        header = header_of(memoryview(transactional(pid=producer_id, epoch=EPOCH)))
+        both.partition.producers.appended(header, 0, NOW_MS)
+    request = request_of(version, ("t", 0, ""))
+    request.producer_id = other
+    assert answered(ask(broker, request)) == {"t": {0: ErrorCode.INVALID_PRODUCER_ID_MAPPING}}
+    assert not len(both.partition.producers.guards)
+    assert (both.asked, both.written) == ([], [])
+    request.producer_id = own
+    assert answered(ask(broker, request)) == {"t": {0: NONE}}
+    assert [part_of.producer_id for part_of, _ in both.written] == [own]

@@ -16,6 +16,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from gateway.catalog.fenced import FencedCatalog
 from gateway.cluster.gateways import OneGateway
+from gateway.cluster.producer_id_owners import ProducerIdOwners
+from gateway.cluster.scram_users import ScramUsers
 from gateway.cluster.stores import Stores
 from gateway.common.handlers import Request
 from gateway.common.settings import LogSettings
@@ -161,6 +163,7 @@ class FakeLog:
             deliver=lambda: None,
             fetch_sessions=FetchSessions(),
             verifier=None,
+            producer_id_owners=ProducerIdOwners(catalog, ScramUsers(catalog)),
         )
 
     def acknowledge(

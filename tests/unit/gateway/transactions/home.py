@@ -17,6 +17,7 @@ from gateway.common.marker import Marker
 from gateway.journal.group_commit import Effect
 from gateway.journal.internal_topic import partition_for
 from gateway.log.partition import PartitionState
+from gateway.security.producer_ids import Whom
 from gateway.transactions.adding import AddPartitions
 from gateway.transactions.coordinator import TransactionCoordinator
 from gateway.transactions.ending import EndTxn
@@ -170,6 +171,8 @@ class Home:
         self.version = 0
         """The level of `transaction.version`."""
         self.producer_ids = 1000
+        self.producer_ids_of: dict[int, Whom] = {}
+        """For whom each was asked for."""
         self.began = 0.0
         if topic:
             self.make_topic()
@@ -258,9 +261,10 @@ class Home:
         self.created += 1
         self.make_topic()
 
-    async def _allocate(self) -> int:
+    async def _allocate(self, whom: Whom) -> int:
         await trio.lowlevel.checkpoint()
         self.producer_ids += 1
+        self.producer_ids_of[self.producer_ids] = whom
         return self.producer_ids
 
     # requests ----------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from gateway.transactions.adding import AddPartitions
 from gateway.transactions.coordinator import UNTIL_FREE_SECONDS
 from gateway.transactions.ending import EndTxn
 from gateway.transactions.forgetting import IDLE_MS, LOOK_SECONDS
+from gateway.transactions.metadata import BUMPS_EPOCH_FROM, LAST_EPOCH
 from gateway.transactions.outcomes import Answer
 from tests.unit.gateway.transactions.home import LEADER_EPOCH, ORDERS, TIMEOUT_MS, Home, run
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -741,5 +743,41 @@ def test_states_are_counted() -> None:
                 ("CompleteCommit",): 0,
                 ("CompleteAbort",): 0,
             }
+
+    run(main)
+
+
+def exhaust(home: Home, name: str) -> None:
+    """Its producer has the last epoch that one can have."""
+    machine = home.coordinator.transactions[name].machine
+    assert machine.metadata is not None
+    machine.metadata = replace(machine.metadata, producer_epoch=LAST_EPOCH - 1)
+
+
+def test_every_producer_id_is_for_its_transactional_id() -> None:
+    """The first one, and each that comes after the last epoch of the one before."""
+
+    async def main() -> None:
+        home = Home()
+        home.version = BUMPS_EPOCH_FROM
+        async with home.running():
+            first = (await home.init("t")).producer_id
+            exhaust(home, "t")
+            by_init = (await home.init("t")).producer_id
+            await home.add(by_init, 0)
+            exhaust(home, "t")
+            by_end = (await home.end(by_init, LAST_EPOCH - 1, version=BUMPS_EPOCH_FROM)).producer_id
+            await wait_all_tasks_blocked()
+            other, epoch = await home.open("u")
+            exhaust(home, "u")
+            await trio.sleep(TIMEOUT_MS / 1000 + 60)
+            assert home.state("u") == "CompleteAbort"
+            metadata = home.coordinator.transactions["u"].machine.metadata
+            assert metadata is not None
+            assert (metadata.producer_id, epoch) == (max(home.producer_ids_of), 0)
+            assert home.producer_ids_of == {
+                first: "t", by_init: "t", by_end: "t", other: "u", metadata.producer_id: "u"
+            }  # fmt: skip
+            assert len(home.producer_ids_of) == 5
 
     run(main)

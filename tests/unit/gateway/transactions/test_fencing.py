@@ -13,7 +13,7 @@ from gateway.common.work import Work
 from gateway.journal.internal_topic import partition_for
 from gateway.log.partition import PartitionState
 from gateway.transactions import fencing
-from gateway.transactions.metadata import LAST_EPOCH
+from gateway.transactions.metadata import BUMPS_EPOCH_FROM, LAST_EPOCH
 from gateway.transactions.outcomes import Answer
 from tests.unit.gateway.transactions.home import ORDERS, Home, run
 from tests.unit.gateway.transactions.test_after_loss import partition
@@ -298,5 +298,17 @@ def test_the_clusters_partitions_are_looked_at_only_where_they_say_something() -
             await home.open()
             await lose(home)
             assert home.state() == "CompleteAbort"
+
+    run(main)
+
+
+def test_a_producer_id_that_is_needed_for_that_is_for_its_transactional_id() -> None:
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            await decide(home, BUMPS_EPOCH_FROM)
+            await lose(home)
+            assert set(home.producer_ids_of.values()) == {"t"}
+            assert len(home.producer_ids_of) == 2
 
     run(main)
