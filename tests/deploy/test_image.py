@@ -5,6 +5,8 @@ read-only root, nothing to write to but its volume and /tmp, and as process 1.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.deploy.container import Container
-from tests.deploy.image import Image, built_image
+from tests.deploy.image import ROOT, Image, built_image
 from tests.faults.network import Network
 from tests.peers.requirements import unavailable
 
@@ -62,6 +64,18 @@ def test_it_is_small_and_has_no_tools_of_its_making(image: Image) -> None:
     assert (packages / "gateway").is_dir()
     assert not (packages / "pip").exists()
     assert not (image.root / "source").exists()
+
+
+def test_it_says_what_it_is_made_of(image: Image) -> None:
+    environment = image.root / "opt/dafka"
+    command = [sys.executable, str(ROOT / ".ci/sbom_contents.py"), str(environment / "sbom.cdx.json")]
+    done = subprocess.run(
+        [*command, str(environment), str(ROOT / "constraints.txt")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_nothing_in_it_is_compiled_when_it_starts(image: Image, network: Network, tmp_path: Path) -> None:
