@@ -98,6 +98,9 @@ def test_standalone_serves_is_healthy_and_keeps_its_data(
         assert container.check_health().returncode == 0, container.check_health().stderr
         assert read(bootstrap) == RECORDS
         assert container.run("python3", "-c", "open('/opt/x', 'w')").stderr.count("Read-only file system")
+        rights = ("CapEff", "CapPrm", "CapBnd", "NoNewPrivs", "Seccomp")
+        none = "0000000000000000"
+        assert [status_field(container.first_pid, name) for name in rights] == [none, none, none, "1", "2"]
         assert container.stop(GRACE_SECONDS) == 0, container.tail()
         assert "Traceback" not in container.log
         container.start("^Kafka is ready on")

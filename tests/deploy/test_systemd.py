@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.arrangement import Arrangement
+from tests.deploy.few_rights import USER
 from tests.deploy.image import ROOT
 from tests.deploy.load import COPIES, TOPIC, Load
 from tests.deploy.parts import Part
@@ -21,7 +23,53 @@ UNITS = sorted(path.stem for path in FOLDER.glob("*.service"))
 EXPOSURE = 1.6
 """What `systemd-analyze security` may say at most, of 10."""
 
-WITHOUT_JIT = (sys.executable, str(Path(__file__).with_name("without_jit.py")))
+TRIES = """
+import ctypes, mmap, os, socket
+
+libc = ctypes.CDLL(None, use_errno=True)
+state = os.environ["STATE_DIRECTORY"]
+
+def unshare():
+    if libc.unshare(0x10000000) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+def show(name, what, *arguments, **named):
+    try:
+        what(*arguments, **named)
+    except OSError as error:
+        print(f"{name}: {os.strerror(error.errno)}")
+    else:
+        print(f"{name}: done")
+
+show("write to /etc", open, "/etc/hosts", "a")
+show("write to what is everybody's", open, "/var/tmp/x", "a")
+show("read of a home", os.listdir, "/root/.ssh")
+show("write to its own", open, state + "/own", "w")
+print(f"mode of that: {os.stat(state + '/own').st_mode & 0o777:o}")
+show("raw packets", socket.socket, socket.AF_PACKET, socket.SOCK_RAW)
+show("another family", socket.socket, socket.AF_VSOCK)
+show("TCP", socket.socket, socket.AF_INET)
+show("namespaces", unshare)
+show("root again", os.setuid, 0)
+show("another root", os.chroot, "/")
+show("code that it wrote", mmap.mmap, -1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+"""
+"""What somebody tries who is in the process; it prints what comes of each."""
+
+REFUSED = """\
+write to /etc: Permission denied
+write to what is everybody's: Read-only file system
+read of a home: No such file or directory
+write to its own: done
+mode of that: 600
+raw packets: Address family not supported by protocol
+another family: Address family not supported by protocol
+TCP: done
+namespaces: Operation not permitted
+root again: Operation not permitted
+another root: Operation not permitted
+code that it wrote: Permission denied
+"""
 
 
 def settings_of_the_readme() -> dict[str, dict[str, str]]:
@@ -70,12 +118,23 @@ def parts() -> list[Part]:
 
 
 @pytest.mark.deploy
+@pytest.mark.parametrize("name", UNITS)
+def test_what_a_unit_denies_is_denied(name: str, tmp_path: Path) -> None:
+    """The processes of the tests below have these rights."""
+    command = [*Unit(FOLDER / f"{name}.service").few_rights(), sys.executable, "-c", TRIES]
+    environment = {"PATH": os.environ["PATH"], "STATE_DIRECTORY": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == (REFUSED, "")
+
+
+@pytest.mark.deploy
 def test_one_process_is_upgraded_under_a_load(tmp_path: Path) -> None:
     """An environment file has the last word: clients come from other machines here."""
     require("ip")
     host = "kafka.example.org"
-    part = Unit(FOLDER / "dafka.service").part(host, {"DAFKA_LISTEN": f"0.0.0.0:9092@{host}:9092"})
-    with Arrangement([part], tmp_path, WITHOUT_JIT) as arrangement:
+    unit = Unit(FOLDER / "dafka.service")
+    part = unit.part(host, {"DAFKA_LISTEN": f"0.0.0.0:9092@{host}:9092"})
+    with Arrangement([part], tmp_path, unit.few_rights()) as arrangement:
         bootstrap = f"{host}:9092"
         arrangement.run("topics", "create", TOPIC, "--partitions", "4", "--bootstrap", bootstrap)
         with Load(arrangement, bootstrap, tmp_path / "load") as load:
@@ -83,12 +142,18 @@ def test_one_process_is_upgraded_under_a_load(tmp_path: Path) -> None:
             arrangement.running[host].restart()
             load.go_on()
             load.judge()
+        status = Path(f"/proc/{arrangement.running[host].pid}/status").read_text()
+        assert re.findall(
+            r"^(?:Uid|CapEff|CapBnd|NoNewPrivs|Seccomp|Seccomp_filters):\t(\w+)", status, re.MULTILINE
+        ) == [
+            *(str(USER), "0" * 16, "0" * 16, "1", "2", "3"),
+        ]
 
 
 @pytest.mark.deploy
 def test_a_mesh_of_units_is_upgraded_one_by_one_under_a_load(tmp_path: Path) -> None:
     require("ip")
-    with Arrangement(parts(), tmp_path, WITHOUT_JIT) as arrangement:
+    with Arrangement(parts(), tmp_path, Unit(FOLDER / "dafka-store.service").few_rights()) as arrangement:
         bootstrap = "kafka.example.org:9092"
         arrangement.run("topics", "create", TOPIC, *COPIES, "--bootstrap", bootstrap)
         with Load(arrangement, bootstrap, tmp_path / "load") as load:
