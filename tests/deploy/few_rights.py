@@ -1,8 +1,9 @@
 """Run a command with as few rights as a unit of systemd gives it. Root starts it; see `command`.
 
-The root is read-only, /tmp is its own, and the directory in STATE_DIRECTORY is the only one that it may
-change. It has another user, no capability and no way to get any, the unit's filters of system calls, and
-executes no memory that it wrote. Its process keeps the id that this one has.
+The root is read-only, /tmp is its own, the directory in STATE_DIRECTORY is the only one that it may change,
+and that in CREDENTIALS_DIRECTORY one that it may read. It has another user, no capability and no way to get
+any, the unit's filters of system calls, and executes no memory that it wrote. Its process keeps the id that
+this one has.
 """
 
 from __future__ import annotations
@@ -57,8 +58,7 @@ def command(filters: Sequence[bytes]) -> list[str]:
 def main() -> None:
     """Become the command: the arguments are the filters, and it."""
     filters = [base64.b64decode(one) for one in json.loads(sys.argv[1])]
-    state = os.environ.get("STATE_DIRECTORY")
-    _hide_the_rest(Path(state) if state else None)
+    _hide_the_rest(Path(os.environ["STATE_DIRECTORY"]), os.environ.get("CREDENTIALS_DIRECTORY"))
     drop_privileges(USER, USER)
     never_execute_what_was_written()
     for one in filters:
@@ -67,11 +67,11 @@ def main() -> None:
     os.execvp(sys.argv[2], sys.argv[2:])
 
 
-def _hide_the_rest(state: Path | None) -> None:
+def _hide_the_rest(state: Path, credentials: str | None) -> None:
     if ctypes.CDLL(None).unshare(NEW_MOUNTS) != 0:
         raise SystemExit("no mounts of its own: it has to be root that starts it")
     _mount("--make-rprivate", "/")
-    kept = [Path(sys.base_prefix), *([state] if state else [])]
+    kept = [Path(sys.base_prefix), state, *([Path(credentials)] if credentials else [])]
     held = [os.open(folder, os.O_PATH) for folder in kept]
     _mount("-t", "tmpfs", "-o", "mode=1777", "tmp", "/tmp")
     if not _is_open_to_others(Path(sys.base_prefix)):
@@ -82,8 +82,9 @@ def _hide_the_rest(state: Path | None) -> None:
     for mounted in _mounts():
         if mounted != state and mounted.parts[1:2] not in WRITABLE and mounted.is_mount():
             _mount("-o", "remount,bind,ro", mounted)
-    if state is not None:
-        os.chown(state, USER, USER)
+    if credentials:
+        _mount("-o", "remount,bind,ro", credentials)
+    os.chown(state, USER, USER)
 
 
 def _is_open_to_others(folder: Path) -> bool:

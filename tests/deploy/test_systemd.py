@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import trustme
 
 from tests.deploy.arrangement import Arrangement
 from tests.deploy.few_rights import USER
@@ -19,6 +20,7 @@ from tests.deploy.units import PROGRAM, Unit
 from tests.peers.requirements import require
 
 FOLDER = ROOT / "deploy" / "systemd"
+DROP_IN = FOLDER / "secured.conf"
 UNITS = sorted(path.stem for path in FOLDER.glob("*.service"))
 EXPOSURE = 1.6
 """What `systemd-analyze security` may say at most, of 10."""
@@ -91,6 +93,64 @@ def test_systemd_takes_it(name: str, tmp_path: Path) -> None:
     found = re.search(r"exposure level for \S+: ([0-9.]+)", said)
     assert found is not None, said
     assert float(found[1]) <= EXPOSURE, said
+
+
+@pytest.mark.parametrize("name", ["dafka", "dafka-gateway"])
+def test_systemd_takes_it_with_security(name: str, tmp_path: Path) -> None:
+    unit = tmp_path / f"{name}.service"
+    unit.write_text((FOLDER / unit.name).read_text().replace(PROGRAM, sys.executable))
+    (tmp_path / f"{unit.name}.d").mkdir()
+    (tmp_path / f"{unit.name}.d" / DROP_IN.name).write_text(DROP_IN.read_text())
+    command = [require("systemd-analyze"), "verify", str(unit)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+@pytest.mark.deploy
+def test_a_secured_process_reads_its_secrets_from_credentials(tmp_path: Path) -> None:
+    """Which are copies for its own user alone; the first user is made as root before the first start."""
+    require("ip")
+    host = "kafka.example.org"
+    unit = Unit(FOLDER / "dafka.service", DROP_IN)
+    assert unit.credentials == {
+        "server.pem": "/etc/dafka/server.pem",
+        "server-key.pem": "/etc/dafka/server-key.pem",
+    }
+    credentials = tmp_path / "volumes" / f"{host}-credentials"
+    credentials.mkdir(parents=True)
+    authority = trustme.CA()
+    made = authority.issue_cert(host)
+    made.cert_chain_pems[0].write_to_path(credentials / "server.pem")
+    made.private_key_pem.write_to_path(credentials / "server-key.pem")
+    for path in credentials.iterdir():
+        path.chmod(0o400)
+        os.chown(path, USER, USER)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    (tmp_path / "password").write_text("first-of-all")
+    (tmp_path / "admin").write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\nsasl.username=admin\n"
+        f"sasl.password=first-of-all\nssl.ca.location={tmp_path / 'ca.pem'}\n"
+    )
+    state = tmp_path / "volumes" / host
+    made_user = [
+        "init",
+        "--data",
+        str(state),
+        "--admin",
+        "admin",
+        "--password-file",
+        str(tmp_path / "password"),
+    ]
+    subprocess.run([sys.executable, "-m", "dafka", *made_user], cwd=ROOT, check=True)
+    # As systemd does with a directory that is not its user's.
+    for path in (state, *state.rglob("*")):
+        os.chown(path, USER, USER)
+    with Arrangement([unit.part(host, {})], tmp_path, unit.few_rights()) as arrangement:
+        as_admin = ("--bootstrap", f"{host}:9092", "--client-config", str(tmp_path / "admin"))
+        arrangement.run("topics", "create", TOPIC, *as_admin)
+        assert TOPIC in arrangement.run("topics", "list", *as_admin)
+        with pytest.raises(AssertionError, match="it closed the connection"):
+            arrangement.run("topics", "list", "--bootstrap", f"{host}:9092")
 
 
 def test_they_differ_in_what_they_start_alone() -> None:
