@@ -12,7 +12,7 @@ from dafka.cli import run
 from gateway.catalog import keys
 from gateway.catalog.etcd.address import EtcdAddress
 from gateway.catalog.etcd.catalog import EtcdCatalog
-from gateway.catalog.etcd.client import Credentials
+from gateway.catalog.etcd.credentials import Credentials
 from gateway.cluster.identity import cluster_in
 from gateway.cluster.scram_users import ScramUsers
 from gateway.security.scram import Hash, is_password
