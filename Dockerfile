@@ -15,12 +15,15 @@ COPY gateway gateway
 COPY dafka dafka
 # Only because the package has it: pipelines need Java and PySpark, which this image has not.
 COPY dafka_pipeline dafka_pipeline
-# pip stays behind. The root of a container is read-only, so all bytecode is made here: that of the packages, which does
+# pip stays behind, and what writes the SBOM: it names the packages beside Python's own, with versions and licences. The root of a container is read-only, so all bytecode is made here: that of the packages, which does
 # not look at its sources again, and that of Python's own library where the base has none.
 RUN touch /begun && mkdir -p /image/data /image/usr \
  && python3 -m venv /pip && python3 -m venv --without-pip /opt/dafka \
  && /pip/bin/pip --python /opt/dafka/bin/python3 install --no-cache-dir --no-compile --disable-pip-version-check \
       -c constraints.txt . \
+ && /pip/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt cyclonedx-bom \
+ && /pip/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml \
+      -o /opt/dafka/sbom.cdx.json /opt/dafka/bin/python3 \
  && find /opt/dafka/lib -type d -name tests -prune -exec rm -r {} + \
  && python3 -m compileall -q --invalidation-mode unchecked-hash /opt/dafka/lib \
  && library=$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))') \

@@ -54,7 +54,7 @@ LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench bench-growth bench-check bench-gateways bench-pipelines sim faults alerts kills kills-gateways kills-transactions kills-streams kills-cluster kills-spark abuse mutants groups compat pipelines deploy site clean
+.PHONY: help run test lint format bench bench-growth bench-check bench-gateways bench-pipelines sim faults alerts kills kills-gateways kills-transactions kills-streams kills-cluster kills-spark abuse mutants groups compat pipelines deploy sbom audit-dependencies site clean
 
 help:
 	@echo 'make run     serve Kafka on $(LISTEN), data in ./$(DATA)   (LISTEN=, DATA=, RUN_ARGS=)'
@@ -79,6 +79,8 @@ help:
 	@echo 'make compat  real clients, scenario by scenario, as a table       (QUICK=1, COMPAT_ARGS="--client kcat")'
 	@echo 'make pipelines  the Spark jobs, killed at every step           (QUICK=1, PIPELINE_ARGS=)'
 	@echo 'make deploy  build the container image and start it; start what the files in deploy/ describe   (as root)'
+	@echo 'make sbom    the wheel and, beside it, its SBOM (CycloneDX), in ./dist'
+	@echo 'make audit-dependencies  look the pinned versions up in a list of known vulnerabilities    (AUDIT_ARGS="-s osv")'
 	@echo 'make bench-pipelines  the Spark jobs beside plain Spark          (BENCH_ARGS=)'
 	@echo 'make site    the documentation as web pages in build/site/html, links checked'
 	@echo 'make clean   remove the environment and caches; never ./$(DATA)'
@@ -161,6 +163,12 @@ pipelines: $(VENV)/.test-stamp
 
 deploy: $(VENV)/.test-stamp
 	$(BIN)/python -m pytest -o faulthandler_timeout=900 -o timeout=1800 -n 2 --dist loadfile -m deploy tests/deploy
+
+sbom: $(VENV)/.test-stamp
+	.ci/sbom dist build/shipped $(BIN)/python
+
+audit-dependencies: $(VENV)/.test-stamp
+	$(BIN)/python .ci/audit_dependencies.py constraints.txt $(AUDIT_ARGS)
 
 bench-pipelines: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.bench_pipelines $(BENCH_ARGS)

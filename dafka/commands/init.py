@@ -53,24 +53,50 @@ _OPTIONS: Final = {
     help="What will be started on --data: 'dafka standalone', the same with --gateways, or 'dafka gateway'.  "
     "[default: what was started on it, else standalone]",
 )
+@click.option(
+    "--if-not-exists",
+    is_flag=True,
+    help="A user who is there already is no failure, and stays as he is: for what runs before each start.",
+)
 @setting_options(InitSettings, _OPTIONS)
-def init(name: str, password_file: Path | None, iterations: int, kind: str | None, **flags: Any) -> None:
+def init(
+    name: str,
+    password_file: Path | None,
+    iterations: int,
+    kind: str | None,
+    if_not_exists: bool,
+    **flags: Any,
+) -> None:
     """Make the user."""
     settings = load(InitSettings, _OPTIONS, flags)
+    from dafka.operators.first_user import UserExists
+
+    try:
+        where = _add(settings, name, password_file, iterations, kind)
+    except UserExists:
+        if not if_not_exists:
+            raise
+        click.echo(f"there is a user {name} already, who stays as he is")
+    else:
+        click.echo(f"created {name} in {where}")
+
+
+def _add(
+    settings: InitSettings, name: str, password_file: Path | None, iterations: int, kind: str | None
+) -> object:
+    """Where the user has been put. Raises UserExists, CommandFailed, DataDirectoryRefused, CatalogLost."""
     from dafka.commands.exits import CommandFailed
     from dafka.commands.passwords import new_password
     from dafka.operators import first_user
 
     if settings.catalog != "sqlite":
         password = new_password(name, password_file)
-        where: object = first_user.add_user_in_etcd(settings, name, password, iterations)
-    else:
-        found = first_user.kind_of(settings.data)
-        if found is not None and kind not in {None, found}:
-            raise CommandFailed(
-                f"{settings.data} is the directory of another kind ({found}): leave --kind out, or give "
-                "--data another directory"
-            )
-        password = new_password(name, password_file)
-        where = first_user.add_user(settings.data, found or kind or "standalone", name, password, iterations)
-    click.echo(f"created {name} in {where}")
+        return first_user.add_user_in_etcd(settings, name, password, iterations)
+    found = first_user.kind_of(settings.data)
+    if found is not None and kind not in {None, found}:
+        raise CommandFailed(
+            f"{settings.data} is the directory of another kind ({found}): leave --kind out, or give "
+            "--data another directory"
+        )
+    password = new_password(name, password_file)
+    return first_user.add_user(settings.data, found or kind or "standalone", name, password, iterations)

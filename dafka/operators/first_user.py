@@ -56,10 +56,20 @@ def kind_of(path: Path) -> str | None:
     return None
 
 
+class UserExists(CommandFailed):
+    """There is such a user already."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"there is a user {name} already: 'dafka users create {name} --replace' gives him another "
+            "password"
+        )
+
+
 def add_user(path: Path, kind: str, name: str, password: str, iterations: int) -> Path:
     """Make a user in the catalog of a data directory; where that is.
 
-    Raises CommandFailed: there is such a user; DataDirectoryRefused: a process uses the directory.
+    Raises UserExists; CommandFailed: the name is none; DataDirectoryRefused: a process uses the directory.
     """
     credentials = _packed(name, password, iterations)
     directory = path / PLACES[kind]
@@ -68,34 +78,37 @@ def add_user(path: Path, kind: str, name: str, password: str, iterations: int) -
     with DataDirectory(directory, Kind.GATEWAY):
         catalog = open_sqlite(directory, rebuild=False)
 
-        async def add() -> None:
+        async def add() -> bool:
             try:
-                await _add(catalog, name, credentials)
+                return await _add(catalog, name, credentials)
             finally:
                 await catalog.aclose()
 
-        trio.run(add)
+        if not trio.run(add):
+            raise UserExists(name)
     return directory
 
 
 def add_user_in_etcd(settings: CatalogSettings, name: str, password: str, iterations: int) -> str:
     """As `add_user`, in an etcd, whose gateways may run: they take it at once.
 
-    Raises CatalogLost, CommandFailed, OSError.
+    Raises CatalogLost, UserExists, CommandFailed, OSError.
     """
     credentials = _packed(name, password, iterations)
     catalog = open_etcd(settings, rebuild=False)
 
-    async def add() -> None:
+    async def add() -> bool:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(catalog.run)
-                await _add(catalog, name, credentials)
+                added = await _add(catalog, name, credentials)
                 nursery.cancel_scope.cancel()
         finally:
             await catalog.aclose()
+        return added
 
-    trio.run(add)
+    if not trio.run(add):
+        raise UserExists(name)
     return catalog.where
 
 
@@ -108,7 +121,8 @@ def _packed(name: str, password: str, iterations: int) -> bytes:
     )
 
 
-async def _add(catalog: Catalog, name: str, credentials: bytes) -> None:
+async def _add(catalog: Catalog, name: str, credentials: bytes) -> bool:
+    """False: there is such a user."""
     cluster_in(catalog)  # refused, if a newer version has written it
     if len(catalog.range(keys.SCRAM)) >= MAX_USERS:
         raise CommandFailed(Refusal.TOO_MANY_USERS.value)
@@ -116,7 +130,5 @@ async def _add(catalog: Catalog, name: str, credentials: bytes) -> None:
     try:
         await catalog.transact([Compare(key, 0)], {key: credentials})
     except CompareFailed:
-        raise CommandFailed(
-            f"there is a user {name} already: 'dafka users create {name} --replace' gives him another "
-            "password"
-        ) from None
+        return False
+    return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -17,11 +18,12 @@ from gateway.catalog.sqlite_files import set_aside
 from gateway.cluster.identity import cluster_in
 from mesh.data_directory import DataDirectoryRefused
 from mesh.private_files import warn_if_readable
+from mesh.protocol.endpoints import is_loopback
 
 if TYPE_CHECKING:
     from dafka.settings import CatalogSettings
     from gateway.catalog.etcd.catalog import EtcdCatalog
-    from gateway.catalog.etcd.client import Credentials
+    from gateway.catalog.etcd.credentials import Credentials
 
 CATALOG_FILE = "catalog.sqlite"
 """The catalog, in a gateway's data directory."""
@@ -31,9 +33,6 @@ OF_PROCESSES = (keys.ALIVE, keys.DRAINING, keys.LEAVING, keys.MISSED, keys.STAND
 
 RESTORING_FILE = f"{CATALOG_FILE}.restoring"
 """The catalog of a cluster that is being restored from a backup, until all of it is there."""
-
-MAX_PASSWORD_BYTES = 4096
-"""More than any password: a larger file is not one."""
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +81,7 @@ def open_etcd(settings: CatalogSettings, *, rebuild: bool, make: bool = True) ->
     from gateway.catalog.etcd.catalog import EtcdCatalog
 
     address = EtcdAddress.parse(settings.catalog)
-    catalog = trio.run(partial(EtcdCatalog.open, address, _credentials(settings), make=make))
+    catalog = trio.run(partial(EtcdCatalog.open, address, _credentials(settings, address.members), make=make))
     if rebuild and any(not one.key.startswith(OF_PROCESSES) for one in catalog.range("")):
         raise CatalogLost(
             f"the catalog {catalog.where} is not empty (an import or a rebuild that did not come to its end"
@@ -93,14 +92,27 @@ def open_etcd(settings: CatalogSettings, *, rebuild: bool, make: bool = True) ->
     return catalog
 
 
-def _credentials(settings: CatalogSettings) -> Credentials:
-    from gateway.catalog.etcd.client import Credentials
+def _credentials(settings: CatalogSettings, members: Iterable[tuple[str, int]]) -> Credentials:
+    from gateway.catalog.etcd.credentials import Credentials
 
-    password = ""
     if settings.catalog_password_file is not None:
         warn_if_readable(settings.catalog_password_file, "the password in it")
-        with settings.catalog_password_file.open() as file:
-            password = file.read(MAX_PASSWORD_BYTES).rstrip("\r\n")
-    return Credentials(
-        settings.catalog_ca, settings.catalog_cert, settings.catalog_key, settings.catalog_user, password
+    if settings.catalog_key is not None:
+        warn_if_readable(settings.catalog_key, "the key in it")
+    credentials = Credentials(
+        settings.catalog_ca,
+        settings.catalog_cert,
+        settings.catalog_key,
+        settings.catalog_user,
+        settings.catalog_password_file,
     )
+    if credentials.user and not credentials.is_encrypted:
+        for host, _ in members:
+            if not is_loopback(host):
+                logger.warning(
+                    "the password of etcd's user %s goes to %s in the clear: have etcd encrypt, and give"
+                    " --catalog-ca",
+                    credentials.user,
+                    host,
+                )
+    return credentials

@@ -51,14 +51,28 @@ class Running(ServerProcess):
         self.environment["PYTHONPATH"] = str(ROOT)
 
     def _placed(self, text: str) -> str:
-        """A path in a volume where the volume is here; everything else is as it was."""
+        """A path in a volume, also one behind `--option=`, where the volume is here; everything else is as it
+        was.
+        """
+        option, _, given = text.rpartition("=") if text.startswith("--") else ("", "", text)
         for path, folder in self._folders.items():
-            if text == path or text.startswith(f"{path}/"):
-                return str(folder) + text.removeprefix(path)
+            if given == path or given.startswith(f"{path}/"):
+                placed = str(folder) + given.removeprefix(path)
+                return f"{option}={placed}" if option else placed
         return text
 
     def launch(self) -> None:
         """Start it without waiting."""
+        for command in self.part.first:
+            done = subprocess.run(
+                [*self.prefix, *DAFKA, *map(self._placed, command)],
+                env=self.environment,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
         program = [require(self.part.program)] if self.part.program else DAFKA
         self._spawn([*program, *map(self._placed, self.part.command)])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -12,11 +13,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from tests.deploy.image import Image
+from tests.deploy import seccomp
+from tests.deploy.image import ROOT, Image
 from tests.faults.network import Host
 from tests.peers.process import ServerProcess
 
-FIRST_PROCESS = Path(__file__).with_name("first_process.py")
+FIRST_PROCESS = (
+    f"import sys; sys.path.insert(0, {str(ROOT)!r}); "
+    "from tests.deploy.first_process import main; main(sys.argv[1])"
+)
 VOLUME = "/data"
 
 
@@ -58,9 +63,10 @@ class Container(ServerProcess):
             "group": group,
             "environment": self.variables,
             "command": self._command,
+            "filter": base64.b64encode(seccomp.of_containers()).decode(),
         }
         namespaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child=SIGKILL"]
-        self._spawn([*namespaces, sys.executable, "-I", str(FIRST_PROCESS), json.dumps(container)])
+        self._spawn([*namespaces, sys.executable, "-I", "-c", FIRST_PROCESS, json.dumps(container)])
 
     def start(self, ready: str) -> Self:
         """Start it and wait until standard output has this pattern. Raises ServerEnded."""

@@ -1,20 +1,23 @@
-"""Become the first process of a container: this file is run, alone, in namespaces of its own.
+"""Become the first process of a container, in namespaces of its own.
 
 Its argument is the container as JSON (see `Container`). The root is read-only; only the volume and /tmp can
-be written to. What runs there has the user, the environment and the command of the image, and no privileges.
+be written to. What runs there has the user, the environment and the command of the image, no privileges, and
+runtimes' filter of system calls.
 """
 
+import base64
 import ctypes
 import json
 import os
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
-SIGNAL_OF_PARENTS_DEATH, NO_NEW_PRIVILEGES = 1, 38
-"""prctl's PR_SET_PDEATHSIG and PR_SET_NO_NEW_PRIVS."""
+from tests.deploy.few_rights import drop_privileges, load
+
+SIGNAL_OF_PARENTS_DEATH = 1
+"""prctl's PR_SET_PDEATHSIG."""
 
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
@@ -37,27 +40,17 @@ def main(text: str) -> None:
 
     os.chroot(root)
     os.chdir("/")
-    os.setgroups([])
-    os.setgid(container["group"])
-    os.setuid(container["user"])
-    prctl(NO_NEW_PRIVILEGES, 1)
-    prctl(SIGNAL_OF_PARENTS_DEATH, signal.SIGKILL)  # another user has not what was asked for before
+    drop_privileges(container["user"], container["group"])
+    # Another user has not what was asked for before.
+    ctypes.CDLL(None).prctl(SIGNAL_OF_PARENTS_DEATH, signal.SIGKILL, 0, 0, 0)
     environment, command = container["environment"], container["command"]
     program = shutil.which(command[0], path=environment["PATH"])
     if program is None:
         raise SystemExit(f"{command[0]} is not in the image")
     os.umask(0o022)
+    load(base64.b64decode(container["filter"]))
     os.execve(program, command, environment)
-
-
-def prctl(what: int, value: int) -> None:
-    if ctypes.CDLL(None).prctl(what, value, 0, 0, 0) != 0:
-        raise SystemExit(f"prctl({what}, {value}) failed")
 
 
 def mount(*arguments: object) -> None:
     subprocess.run(["mount", *map(str, arguments)], check=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

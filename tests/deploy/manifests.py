@@ -64,21 +64,31 @@ def _part(each: Object, number: int, objects: list[Object], settings: Mapping[st
             if "value" in entry
             else fields[entry["valueFrom"]["fieldRef"]["fieldPath"]]
         )
-    claims = {claim["metadata"]["name"] for claim in each["spec"].get("volumeClaimTemplates", ())}
+    volumes = {
+        claim["metadata"]["name"]: f"{claim['metadata']['name']}-{name}"
+        for claim in each["spec"].get("volumeClaimTemplates", ())
+    }
+    # All pods have the same secrets.
+    volumes |= {
+        one["name"]: one["secret"]["secretName"] for one in spec.get("volumes", ()) if "secret" in one
+    }
+    first = spec.get("initContainers", ())
     return Part(
         name=name,
         command=tuple(expanded(argument, variables) for argument in container["args"]),
         environment=variables,
         volumes={
-            mount["mountPath"]: f"{mount['name']}-{name}"
-            for mount in container["volumeMounts"]
-            if mount["name"] in claims
+            mount["mountPath"]: volumes[mount["name"]]
+            for one in (container, *first)
+            for mount in one["volumeMounts"]
+            if mount["name"] in volumes
         },
         names=tuple(_names(each, name, namespace, objects)),
         grace_seconds=float(spec["terminationGracePeriodSeconds"]),
         ready=_check(container, "readinessProbe"),
         live=_check(container, "livenessProbe"),
         program="etcd" if is_etcd else "",
+        first=tuple(tuple(one["args"]) for one in first),
     )
 
 

@@ -34,6 +34,8 @@ class Part:
     ready: Check
     live: Check | None = None
     program: str = ""
+    first: tuple[tuple[str, ...], ...] = ()
+    """Commands of `dafka` that run to their end before each start, with the same volumes and variables."""
     role: str = field(init=False)
 
     def __post_init__(self) -> None:

@@ -5,6 +5,8 @@ read-only root, nothing to write to but its volume and /tmp, and as process 1.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.deploy.container import Container
-from tests.deploy.image import Image, built_image
+from tests.deploy.image import ROOT, Image, built_image
 from tests.faults.network import Network
 from tests.peers.requirements import unavailable
 
@@ -64,6 +66,18 @@ def test_it_is_small_and_has_no_tools_of_its_making(image: Image) -> None:
     assert not (image.root / "source").exists()
 
 
+def test_it_says_what_it_is_made_of(image: Image) -> None:
+    environment = image.root / "opt/dafka"
+    command = [sys.executable, str(ROOT / ".ci/sbom_contents.py"), str(environment / "sbom.cdx.json")]
+    done = subprocess.run(
+        [*command, str(environment), str(ROOT / "constraints.txt")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_nothing_in_it_is_compiled_when_it_starts(image: Image, network: Network, tmp_path: Path) -> None:
     """A read-only root keeps no bytecode: what is not in the image is compiled at every start."""
     with served(image, network, tmp_path) as (container, _):
@@ -84,6 +98,9 @@ def test_standalone_serves_is_healthy_and_keeps_its_data(
         assert container.check_health().returncode == 0, container.check_health().stderr
         assert read(bootstrap) == RECORDS
         assert container.run("python3", "-c", "open('/opt/x', 'w')").stderr.count("Read-only file system")
+        rights = ("CapEff", "CapPrm", "CapBnd", "NoNewPrivs", "Seccomp")
+        none = "0000000000000000"
+        assert [status_field(container.first_pid, name) for name in rights] == [none, none, none, "1", "2"]
         assert container.stop(GRACE_SECONDS) == 0, container.tail()
         assert "Traceback" not in container.log
         container.start("^Kafka is ready on")

@@ -4,11 +4,13 @@ started for real, killed and upgraded as a cluster does it, under a load.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
 import pytest
+import trustme
 
 from tests.deploy.arrangement import Arrangement
 from tests.deploy.image import ROOT
@@ -56,7 +58,7 @@ def test_pods_have_few_rights(overlay: list[Object]) -> None:
         assert pod["securityContext"]["runAsNonRoot"] is True, name
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert pod["automountServiceAccountToken"] is False
-        for container in pod["containers"]:
+        for container in (*pod["containers"], *pod.get("initContainers", ())):
             rights = container["securityContext"]
             assert rights["readOnlyRootFilesystem"] is True
             assert rights["allowPrivilegeEscalation"] is False
@@ -111,6 +113,87 @@ def test_stores_of_a_production_are_on_machines_of_their_own(name: str) -> None:
     }
     waited_for = int(of_kind(objects, "ConfigMap")[0]["data"]["DAFKA_STORES"])
     assert waited_for == sets(objects)["store"]["replicas"] == 3
+
+
+@pytest.fixture(scope="module", params=OVERLAYS)
+def secured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Object]:
+    return render(with_security(str(request.param), tmp_path_factory.mktemp("overlay")))
+
+
+def with_security(overlay: str, folder: Path) -> Path:
+    """An overlay of a user's own, as the component says."""
+    kubernetes = Path(os.path.relpath(ROOT / "deploy" / "kubernetes", folder))
+    lines = [f"resources: [{kubernetes / overlay}]", f"components: [{kubernetes / 'secured'}]"]
+    (folder / "kustomization.yaml").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_schemas_hold_with_security(secured: list[Object], version: str) -> None:
+    for each in secured:
+        kubernetes_validate.validate(each, version, strict=True)
+    test_pods_have_few_rights(secured)
+
+
+def test_secrets_are_files_for_their_owner(secured: list[Object]) -> None:
+    pod = sets(secured)["gateway"]["template"]["spec"]
+    found = {one["secret"]["secretName"]: one["secret"] for one in pod["volumes"] if "secret" in one}
+    assert found.keys() == {"gateway-tls", "gateway-admin"}
+    assert {secret["defaultMode"] for secret in found.values()} == {0o400}
+    mounts = [mount for one in (*pod["containers"], *pod["initContainers"]) for mount in one["volumeMounts"]]
+    assert {mount["readOnly"] for mount in mounts if mount["mountPath"].startswith("/secrets/")} == {True}
+    server = pod["containers"][0]
+    assert "/secrets/admin" not in {mount["mountPath"] for mount in server["volumeMounts"]}
+
+
+def test_no_secret_is_in_a_variable(overlay: list[Object], secured: list[Object]) -> None:
+    """Whoever may look at a pod sees its variables."""
+    for objects in (overlay, secured):
+        assert of_kind(objects, "Secret") == []
+        for spec in sets(objects).values():
+            pod = spec["template"]["spec"]
+            for one in (*pod["containers"], *pod.get("initContainers", ())):
+                assert "secretKeyRef" not in str(one)
+                assert "secretRef" not in str(one)
+
+
+@pytest.mark.deploy
+def test_clients_of_a_secured_cluster_say_who_they_are(tmp_path: Path) -> None:
+    """Three gateways that come in to each other by TLS. The first user is made before each start, once."""
+    require("ip")
+    (tmp_path / "overlay").mkdir()
+    parts = read_manifests(render(with_security("cluster", tmp_path / "overlay")))
+    secrets = tmp_path / "volumes"
+    gateways = [part for part in parts if part.role == "gateway"]
+    authority = trustme.CA()
+    made = authority.issue_cert("kafka", *(name for part in gateways for name in part.names))
+    for name, blob in {
+        "gateway-tls/tls.crt": made.cert_chain_pems[0],
+        "gateway-tls/tls.key": made.private_key_pem,
+        "gateway-tls/ca.crt": authority.cert_pem,
+    }.items():
+        (secrets / name).parent.mkdir(parents=True, exist_ok=True)
+        blob.write_to_path(secrets / name)
+        (secrets / name).chmod(0o400)
+    (secrets / "gateway-admin").mkdir()
+    (secrets / "gateway-admin" / "password").write_text("first-of-all")
+    (tmp_path / "admin").write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\nsasl.username=admin\n"
+        f"sasl.password=first-of-all\nssl.ca.location={secrets / 'gateway-tls/ca.crt'}\n"
+    )
+    with Arrangement(parts, tmp_path) as arrangement:
+        as_admin = ("--bootstrap", BOOTSTRAP, "--client-config", str(tmp_path / "admin"))
+        arrangement.run("topics", "create", TOPIC, *COPIES, *as_admin)
+        for running in arrangement.of_role("gateway"):
+            running.restart()
+            assert "admin" in arrangement.run("users", "list", *as_admin)
+        assert TOPIC in arrangement.run("topics", "list", *as_admin)
+        with pytest.raises(AssertionError, match="it closed the connection"):
+            arrangement.run("topics", "list", "--bootstrap", BOOTSTRAP)
+        for running in arrangement.running.values():
+            assert "first-of-all" not in running.log + running.stdout_path.read_text()
+            seen = Path(f"/proc/{running.pid}")
+            assert b"first-of-all" not in (seen / "cmdline").read_bytes() + (seen / "environ").read_bytes()
 
 
 def test_variables_are_written_in_as_kubernetes_does_it() -> None:

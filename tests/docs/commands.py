@@ -9,7 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,12 +59,16 @@ class Shell:
 
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
+    tools: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Further programs on the path: a name, and the command that it is."""
 
     def __post_init__(self) -> None:
         programs = self.folder / "bin"
         programs.mkdir()
         for name, module in {"dafka": "dafka.cli", "dafka-pipeline": "dafka_pipeline.cli"}.items():
             _program(programs / name, f'exec {shlex.quote(sys.executable)} -m {module} "$@"')
+        for name, command in self.tools.items():
+            _program(programs / name, f'exec {shlex.join(command)} "$@"')
         _program(programs / "python", f'exec {shlex.quote(sys.executable)} "$@"')
         port, inward, outward = free_ports(3)
         self.address = f"127.0.0.1:{port}"

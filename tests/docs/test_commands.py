@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -16,7 +17,8 @@ from dafka_pipeline.cli import cli as dafka_pipeline
 from tests.docs.commands import Block, Shell, blocks
 from tests.docs.constants_page import ROOT
 from tests.docs.site import pages
-from tests.peers.maven import connector_jars, pipeline_jars
+from tests.peers.java import QUIET, SHORT_LIVED, java_command
+from tests.peers.maven import connector_jars, kafka_jars, pipeline_jars
 from tests.peers.requirements import require
 from tests.pipelines.settings import SMALL
 
@@ -32,10 +34,12 @@ def typed(page: Path, section: str = "") -> list[Block]:
     return [block for block in blocks(page, section) if not INSTALLS.match(block.text)]
 
 
-def check(shown: list[Block], folder: Path, **environment: str) -> list[str]:
+def check(
+    shown: list[Block], folder: Path, tools: Mapping[str, Sequence[str]] | None = None, **environment: str
+) -> list[str]:
     """Run the blocks; what the page shows must be what they print."""
     require("kcat")
-    printed = Shell(folder, environment).run(shown)
+    printed = Shell(folder, environment, tools or {}).run(shown)
     assert [one for one, block in zip(printed, shown, strict=True) if block.output is not None] == [
         block.output for block in shown if block.output is not None
     ]
@@ -67,8 +71,10 @@ def test_the_spark_guide(tmp_path: Path) -> None:
 
 
 def test_a_listener_is_secured(tmp_path: Path) -> None:
-    """From nothing to a user who comes in encrypted, and others who do not."""
-    check(typed(ROOT / "docs" / "security.md", "From nothing to TLS and users"), tmp_path)
+    """From nothing to a user who comes in encrypted and does what he may, and others who do not."""
+    shown = typed(ROOT / "docs" / "security.md", "From nothing to TLS, users and ACLs")
+    acls = java_command("org.apache.kafka.tools.AclCommand", kafka_jars(), options=(*SHORT_LIVED, QUIET))
+    check(shown, tmp_path, {"kafka-acls.sh": acls})
 
 
 def test_the_transactions_of_programs(tmp_path: Path) -> None:

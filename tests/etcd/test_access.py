@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import trio
 import trustme
 
+from dafka.cli import run
+from dafka.processes.catalogs import open_etcd
+from dafka.settings import InitSettings
 from gateway.catalog.etcd.address import EtcdAddress
 from gateway.catalog.etcd.catalog import EtcdCatalog
-from gateway.catalog.etcd.client import Credentials
+from gateway.catalog.etcd.credentials import Credentials, Identity
 from gateway.catalog.interface import CatalogLost
 from tests.peers.etcd import Etcd
+from tests.peers.requirements import require
 
 SECONDS = 60.0
 USER, PASSWORD = "dafka", "secret"
@@ -102,40 +108,173 @@ def test_who_does_not_fit_is_told(
 
 @pytest.fixture(scope="module")
 def with_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
-    """A member that knows `USER`, who may use what begins with /dafka/."""
+    """A member that knows `USER`."""
+    with Etcd(tmp_path_factory.mktemp("etcd")) as etcd:
+        know_users(etcd)
+        yield etcd
+
+
+def know_users(etcd: Etcd) -> None:
+    """Have it know `USER`, who may use what begins with /dafka/, and let nobody in without a password."""
 
     def range_of(prefix: bytes) -> dict[str, str]:
         end = prefix[:-1] + bytes([prefix[-1] + 1])
         return {"key": b64encode(prefix).decode(), "range_end": b64encode(end).decode()}
 
-    with Etcd(tmp_path_factory.mktemp("etcd")) as etcd:
-        ask = etcd.members[0].ask
-        ask("/v3/auth/user/add", {"name": "root", "password": "root"})
-        ask("/v3/auth/role/add", {"name": "root"})
-        ask("/v3/auth/user/grant", {"user": "root", "role": "root"})
-        ask("/v3/auth/user/add", {"name": USER, "password": PASSWORD})
-        ask("/v3/auth/role/add", {"name": "gateways"})
-        perm = {"permType": "READWRITE", **range_of(b"/dafka/")}
-        ask("/v3/auth/role/grant", {"name": "gateways", "perm": perm})
-        ask("/v3/auth/user/grant", {"user": USER, "role": "gateways"})
-        ask("/v3/auth/enable", {})
-        yield etcd
+    ask = etcd.members[0].ask
+    ask("/v3/auth/user/add", {"name": "root", "password": "root"})
+    ask("/v3/auth/role/add", {"name": "root"})
+    ask("/v3/auth/user/grant", {"user": "root", "role": "root"})
+    ask("/v3/auth/user/add", {"name": USER, "password": PASSWORD})
+    ask("/v3/auth/role/add", {"name": "gateways"})
+    perm = {"permType": "READWRITE", **range_of(b"/dafka/")}
+    ask("/v3/auth/role/grant", {"name": "gateways", "perm": perm})
+    ask("/v3/auth/user/grant", {"user": USER, "role": "gateways"})
+    ask("/v3/auth/enable", {})
 
 
-def test_a_user_and_its_password(with_users: Etcd) -> None:
-    assert use(with_users.address, Credentials(user=USER, password=PASSWORD)) == b"value"
+def file_of(folder: Path, password: str) -> Path:
+    """Where a password stands."""
+    path = folder / "password"
+    path.write_text(f"{password}\n")
+    path.chmod(0o600)
+    return path
+
+
+def test_a_user_and_its_password(with_users: Etcd, tmp_path: Path) -> None:
+    known = Credentials(user=USER, password_file=file_of(tmp_path, PASSWORD))
+    assert use(with_users.address, known) == b"value"
 
 
 @pytest.mark.parametrize(
-    ("prefix", "credentials"),
-    [
-        ("", Credentials()),
-        ("", Credentials(user=USER, password="wrong")),
-        ("", Credentials(user="nobody", password=PASSWORD)),
-        ("/other", Credentials(user=USER, password=PASSWORD)),
-    ],
+    ("prefix", "user", "password"),
+    [("", "", ""), ("", USER, "wrong"), ("", "nobody", PASSWORD), ("/other", USER, PASSWORD)],
     ids=["nobody", "wrong password", "unknown user", "another prefix"],
 )
-def test_who_may_not_is_told(with_users: Etcd, prefix: str, credentials: Credentials) -> None:
+def test_who_may_not_is_told(with_users: Etcd, tmp_path: Path, prefix: str, user: str, password: str) -> None:
+    credentials = Credentials(user=user, password_file=file_of(tmp_path, password))
     with pytest.raises(CatalogLost, match=r"is not open to this gateway .*etcdctl role grant-permission"):
         use(f"{with_users.address}{prefix}", credentials)
+
+
+def use_around(address: str, credentials: Credentials, change: Callable[[], None]) -> bytes:
+    """Change something there, have something else changed meanwhile, and change something again."""
+
+    async def main() -> bytes:
+        with trio.fail_after(SECONDS):
+            catalog = await EtcdCatalog.open(EtcdAddress.parse(address), credentials)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(catalog.run)
+                await catalog.transact([], {"/key": b"before"})
+                await trio.to_thread.run_sync(change)
+                await catalog.transact([], {"/key": b"after"})
+                nursery.cancel_scope.cancel()
+            entry = catalog.get("/key")
+            await catalog.aclose()
+            assert entry is not None
+            return entry.value
+
+    return trio.run(main)
+
+
+def test_all_certificates_are_replaced_while_it_runs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By those of another authority: with what was read at the start it could never come in again."""
+    files = Certificates(tmp_path)
+    caplog.set_level("INFO")
+    with Etcd(tmp_path / "etcd", certificates=files) as etcd:
+
+        def replace() -> None:
+            etcd.kill_all()
+            Certificates(tmp_path)
+            etcd.start_all()
+
+        assert use_around(etcd.address, Credentials(files.ca, files.cert, files.key), replace) == b"after"
+    assert "the certificates for etcd were read again" in caplog.text
+
+
+def test_half_a_pair_is_not_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    files = Certificates(tmp_path)
+    identity = Identity(Credentials(files.ca, files.cert, files.key))
+    before = identity.context()
+    files.key.write_text(files.server_key.read_text())
+    assert identity.context() is before
+    assert "those from before are used" in caplog.text
+    Certificates(tmp_path)
+    assert identity.context() is not before
+
+
+def test_a_member_that_forgot_its_tokens_gives_another_one(tmp_path: Path) -> None:
+    """Members keep them in memory."""
+    with Etcd(tmp_path / "etcd") as etcd:
+        know_users(etcd)
+
+        def restart() -> None:
+            etcd.kill_all()
+            for member in etcd.members:
+                member.launch()
+
+        credentials = Credentials(user=USER, password_file=file_of(tmp_path, PASSWORD))
+        assert use_around(etcd.address, credentials, restart) == b"after"
+
+
+def test_a_password_is_replaced_while_it_runs(with_users: Etcd, tmp_path: Path) -> None:
+    file = file_of(tmp_path, PASSWORD)
+
+    def set_password(password: str) -> None:
+        file.write_text(password)
+        member = with_users.members[0].address
+        command = [require("etcdctl"), f"--endpoints={member}", "--user=root:root", "user", "passwd", USER]
+        subprocess.run(
+            [*command, "--interactive=false"],
+            input=f"{password}\n",
+            env={**os.environ, "ETCDCTL_API": "3"},
+            text=True,
+            check=True,
+            capture_output=True,
+        )
+
+    credentials = Credentials(user=USER, password_file=file)
+    try:
+        assert use_around(with_users.address, credentials, lambda: set_password("another")) == b"after"
+    finally:
+        set_password(PASSWORD)
+
+
+def test_all_of_it_from_the_command_line(
+    tmp_path: Path, certificates: Certificates, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """TLS with certificates of both sides, a user, and a prefix of the cluster's own."""
+    with Etcd(tmp_path / "etcd", certificates=certificates) as etcd:
+        know_users(etcd)
+        files = {"ca": certificates.ca, "cert": certificates.cert, "key": certificates.key}
+        files["password-file"] = file_of(tmp_path, PASSWORD)
+        options = [word for name, path in files.items() for word in (f"--catalog-{name}", str(path))]
+        options += [
+            "--catalog-user",
+            USER,
+            "--admin",
+            "admin",
+            "--password-file",
+            str(files["password-file"]),
+        ]
+        assert run(["init", "--catalog", f"{etcd.address}/dafka/one", *options]) == 0
+        assert run(["init", "--catalog", f"{etcd.address}/dafka/two", *options]) == 0
+        where = [f"created admin in {etcd.address}/dafka/{name}\n" for name in ("one", "two")]
+        assert capsys.readouterr().out == "".join(where)
+        assert run(["init", "--catalog", f"{etcd.address}/other", *options]) == 2
+        assert "is not open to this gateway" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("host", "said"), [("etcd.example", True), ("127.0.0.1", False)])
+def test_a_password_in_the_clear_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, host: str, said: bool
+) -> None:
+    monkeypatch.setattr("gateway.catalog.etcd.loading.LOAD_SECONDS", 0.1)
+    settings = InitSettings(
+        catalog=f"etcd://{host}:1", catalog_user=USER, catalog_password_file=file_of(tmp_path, PASSWORD)
+    )
+    with pytest.raises(CatalogLost):
+        open_etcd(settings, rebuild=False)
+    assert (f"the password of etcd's user {USER} goes to {host} in the clear" in caplog.text) is said

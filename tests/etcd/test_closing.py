@@ -12,7 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 from gateway.catalog.etcd.address import EtcdAddress
 from gateway.catalog.etcd.attempts import Seen
 from gateway.catalog.etcd.catalog import EtcdCatalog
-from gateway.catalog.etcd.client import Credentials
+from gateway.catalog.etcd.credentials import Credentials
 from gateway.catalog.etcd.words import Body
 
 SECONDS = 60.0

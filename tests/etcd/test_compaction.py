@@ -9,7 +9,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from gateway.catalog.etcd.address import EtcdAddress
 from gateway.catalog.etcd.catalog import EtcdCatalog
-from gateway.catalog.etcd.client import Credentials
+from gateway.catalog.etcd.credentials import Credentials
 from gateway.catalog.interface import Change, HistoryLost
 from tests.peers.etcd import Etcd
 

@@ -9,7 +9,7 @@ import trio
 
 from gateway.catalog.etcd.address import EtcdAddress
 from gateway.catalog.etcd.catalog import EtcdCatalog
-from gateway.catalog.etcd.client import Credentials
+from gateway.catalog.etcd.credentials import Credentials
 from gateway.catalog.interface import Change, Compare, CompareFailed, LeaseNotFound
 from tests.unit.gateway.catalog.conformance import CASES, Case, Handles, named
 

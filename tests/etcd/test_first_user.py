@@ -12,7 +12,7 @@ from dafka.cli import run
 from gateway.catalog import keys
 from gateway.catalog.etcd.address import EtcdAddress
 from gateway.catalog.etcd.catalog import EtcdCatalog
-from gateway.catalog.etcd.client import Credentials
+from gateway.catalog.etcd.credentials import Credentials
 from gateway.cluster.identity import cluster_in
 from gateway.cluster.scram_users import ScramUsers
 from gateway.security.scram import Hash, is_password
@@ -20,10 +20,10 @@ from gateway.security.scram import Hash, is_password
 PATIENCE_SECONDS = 30.0
 
 
-def init(address: EtcdAddress, folder: Path, name: str) -> int:
+def init(address: EtcdAddress, folder: Path, name: str, *more: str) -> int:
     (folder / "password").write_text("secret")
     file = str(folder / "password")
-    return run(["init", "--catalog", str(address), "--admin", name, "--password-file", file])
+    return run(["init", "--catalog", str(address), "--admin", name, "--password-file", file, *more])
 
 
 def test_a_new_catalog_has_the_user_and_no_cluster(
@@ -33,6 +33,8 @@ def test_a_new_catalog_has_the_user_and_no_cluster(
     assert init(address, tmp_path, "admin") == 0
     assert init(address, tmp_path, "admin") == 2
     assert "there is a user admin already" in capsys.readouterr().err
+    assert init(address, tmp_path, "admin", "--if-not-exists") == 0
+    assert capsys.readouterr().out == "there is a user admin already, who stays as he is\n"
     catalog = trio.run(EtcdCatalog.open, address, Credentials())
     known = ScramUsers(catalog).of("admin") or {}
     assert known.keys() == set(Hash)

@@ -11,7 +11,7 @@ import trio
 
 from gateway.catalog.etcd.address import EtcdAddress
 from gateway.catalog.etcd.catalog import EtcdCatalog
-from gateway.catalog.etcd.client import Credentials
+from gateway.catalog.etcd.credentials import Credentials
 from tests.linearizable.catalog_clients import HandleClients, Shared
 from tests.linearizable.search import Judgement
 from tests.peers.etcd import Etcd

@@ -67,9 +67,8 @@ class EtcdProcess(ServerProcess):
         self.scheme = "http" if certificates is None else "https"
         self._cluster = cluster
         self._context: ssl.SSLContext | None = None
+        self._certificates = certificates
         if certificates is not None:
-            self._context = ssl.create_default_context(cafile=certificates.ca)
-            self._context.load_cert_chain(certificates.cert, certificates.key)
             own = [f"--cert-file={certificates.server}", f"--key-file={certificates.server_key}"]
             self.arguments += [*own, "--client-cert-auth", f"--trusted-ca-file={certificates.ca}"]
 
@@ -80,6 +79,9 @@ class EtcdProcess(ServerProcess):
 
     def launch(self) -> None:
         """Start it without waiting."""
+        if self._certificates is not None:
+            self._context = ssl.create_default_context(cafile=self._certificates.ca)
+            self._context.load_cert_chain(self._certificates.cert, self._certificates.key)
         peer = f"http://{self._cluster[self.name]}"
         client = f"{self.scheme}://{self.address}"
         cluster = ",".join(f"{name}=http://{address}" for name, address in self._cluster.items())

@@ -35,9 +35,10 @@ from gateway.catalog.etcd.attempts import (
     settle,
     settled,
 )
-from gateway.catalog.etcd.client import ANSWER_SECONDS, Credentials, Etcd, Line, WatchLines
+from gateway.catalog.etcd.client import ANSWER_SECONDS, Etcd, Line, WatchLines
 from gateway.catalog.etcd.connection import Broken, NotConnected
 from gateway.catalog.etcd.content import Content, has_gone_on, seen_in
+from gateway.catalog.etcd.credentials import Credentials
 from gateway.catalog.etcd.following import Compacted, Following, WatchEnded
 from gateway.catalog.etcd.loading import (
     NO_SPACE,

@@ -13,13 +13,12 @@ it is in memory.
 from __future__ import annotations
 
 import json
-import ssl
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
 from gateway.catalog.etcd.connection import Broken, Connection, NotConnected
+from gateway.catalog.etcd.credentials import Identity
 from gateway.catalog.etcd.following import MAX_HELD_BYTES
 from gateway.catalog.etcd.words import (
     AUTHENTICATE,
@@ -36,7 +35,7 @@ from gateway.catalog.etcd.words import (
 from mesh.protocol.endpoints import in_brackets
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from gateway.catalog.etcd.credentials import Credentials
 
 ANSWER_SECONDS: Final = 2.0
 """Longest wait for an answer: an election takes 1 to 2 s, and members without a leader say so at once."""
@@ -47,34 +46,17 @@ where it is too long."""
 
 TOO_LONG: Final = Unknown(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
 
+HEADERS: Final = (
+    ("Content-Type", "application/json"),
+    # By it a member knows that the question came through its JSON gateway. Without it, where clients show
+    # certificates, it takes the name in its own one for the user, who may do nothing, and asks for no token.
+    ("Accept", "application/json"),
+    ("Grpc-Metadata-hasleader", "true"),
+)
+"""Of each question."""
+
 _NO_TOKEN: Final = ("user name is empty", "invalid auth token", "revision of auth store is old")
 """How messages begin, or go on behind "etcdserver: ", of a request without a token that is still good."""
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """Who this is to etcd. `ca`: the certificates that members' are signed by; None with `cert`: the
-    system's. Without both nothing is encrypted. `user`, with what the password file says: etcd's own users.
-    """
-
-    ca: Path | None = None
-    cert: Path | None = None
-    key: Path | None = None
-    user: str = ""
-    password: str = ""
-
-    @property
-    def is_encrypted(self) -> bool:
-        return self.ca is not None or self.cert is not None
-
-    def context(self) -> ssl.SSLContext | None:
-        """None where nothing is encrypted. Raises OSError (ssl.SSLError, too)."""
-        if not self.is_encrypted:
-            return None
-        context = ssl.create_default_context(cafile=self.ca)
-        if self.cert is not None:
-            context.load_cert_chain(self.cert, self.key)
-        return context
 
 
 class Etcd:
@@ -87,8 +69,7 @@ class Etcd:
         self.failures: dict[int, str] = {}
         """What was wrong with a member when it was asked last, of those that did not answer."""
         self._members = members
-        self._credentials = credentials
-        self._context = credentials.context()
+        self._identity = Identity(credentials)
         self._token = ""
         self._lines: list[Line] = []
         self._authenticating = trio.Lock()
@@ -102,14 +83,15 @@ class Etcd:
     def connection(self, member: int) -> Connection:
         """A new one."""
         host, port = self._members[member]
-        return Connection(host, port, self._context)
+        return Connection(host, port, self._identity.context)
 
-    def headers(self, seconds: float | None) -> list[tuple[str, str]]:
+    def headers(self, path: str, seconds: float | None) -> list[tuple[str, str]]:
         """Of a question with this deadline."""
-        headers = [("Content-Type", "application/json"), ("Grpc-Metadata-hasleader", "true")]
+        headers = [*HEADERS]
         if seconds is not None:
             headers.append(("Grpc-Timeout", f"{int(seconds * 1000)}m"))
-        if self._token:
+        # Who asks for a new token with one that is no longer good gets none.
+        if self._token and path != AUTHENTICATE:
             headers.append(("Authorization", self._token))
         return headers
 
@@ -133,7 +115,7 @@ class Etcd:
         async with self._authenticating:
             if self._token != old:
                 return None  # somebody else has one now
-            body = {"name": self._credentials.user, "password": self._credentials.password}
+            body = {"name": self._identity.user, "password": self._identity.password()}
             answer = await line.ask_once(AUTHENTICATE, body, member, ANSWER_SECONDS)
             if not isinstance(answer, dict):
                 return answer
@@ -142,7 +124,7 @@ class Etcd:
 
     @property
     def has_user(self) -> bool:
-        return bool(self._credentials.user)
+        return bool(self._identity.user)
 
     def close(self) -> None:
         for line in self._lines:
@@ -181,7 +163,7 @@ class Line:
             connection = self._connections[member] = self._etcd.connection(member)
         try:
             with trio.move_on_after(seconds):
-                status = await connection.begin(path, self._etcd.headers(seconds), content)
+                status = await connection.begin(path, self._etcd.headers(path, seconds), content)
                 answer = await _bounded(connection)
                 return TOO_LONG if answer is None else judge(status, answer)
         except NotConnected as error:
@@ -208,7 +190,7 @@ class WatchLines:
     async def begin(self, body: Body) -> None:
         """Raises NotConnected, Broken."""
         with trio.move_on_after(ANSWER_SECONDS) as waited:
-            await self._connection.begin(WATCH, self._etcd.headers(None), _content(body))
+            await self._connection.begin(WATCH, self._etcd.headers(WATCH, None), _content(body))
         if waited.cancelled_caught:
             raise Broken(f"no answer within {ANSWER_SECONDS:g} s")
 

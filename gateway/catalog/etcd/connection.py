@@ -9,6 +9,7 @@ A request that fails before the connection is there was never sent; one that fai
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from typing import Final
 
 import h11
@@ -38,9 +39,11 @@ class Broken(Exception):
 
 
 class Connection:
-    """To `host` and `port`. One task uses it at a time; one that is cancelled closes it."""
+    """To `host` and `port`, encrypted by what `context` says when it connects. One task uses it at a time; if
+    that is cancelled, it is closed.
+    """
 
-    def __init__(self, host: str, port: int, context: ssl.SSLContext | None) -> None:
+    def __init__(self, host: str, port: int, context: Callable[[], ssl.SSLContext | None]) -> None:
         self._host = host
         self._port = port
         self._context = context
@@ -111,9 +114,10 @@ class Connection:
         try:
             with trio.fail_after(CONNECT_SECONDS):
                 stream: trio.abc.Stream = await trio.open_tcp_stream(self._host, self._port)
-                if self._context is not None:
+                context = self._context()
+                if context is not None:
                     secured = trio.SSLStream(
-                        stream, self._context, server_hostname=self._host, https_compatible=True
+                        stream, context, server_hostname=self._host, https_compatible=True
                     )
                     try:
                         await secured.do_handshake()

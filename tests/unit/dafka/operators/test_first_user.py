@@ -82,7 +82,10 @@ def test_another_one_may_be_made_and_the_same_one_not(
     assert init(data, *password) == 2
     assert "there is a user admin already: 'dafka users create admin --replace'" in capsys.readouterr().err
     assert kept(data / "gateway") == before
-    assert init(data, *password, name="other") == 0
+    assert init(data, *password, "--if-not-exists") == 0
+    assert capsys.readouterr().out == "there is a user admin already, who stays as he is\n"
+    assert kept(data / "gateway") == before
+    assert init(data, *password, "--if-not-exists", name="other") == 0
     assert kept(data / "gateway").keys() == {"admin", "other"}
 
 

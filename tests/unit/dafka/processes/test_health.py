@@ -7,18 +7,19 @@ import socket
 import ssl
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from dafka.processes.health import MAX_HEAD_BYTES, REQUEST_SECONDS, Health, serve_health
+from dafka.processes.health import ANSWER_SECONDS, MAX_HEAD_BYTES, REQUEST_SECONDS, Health, serve_health
 from dafka.processes.scrapes import MAX_AGE_SECONDS, SLICE_SECONDS
 from gateway.common.access_token import AccessToken
 from gateway.common.metrics import Metrics
 from gateway.common.visitors import MAX_VISITORS
-from gateway.front.door import Door
+from gateway.front.door import HANDSHAKE_SECONDS, Door
 from gateway.front.listener_sockets import open_listeners
 from gateway.front.listeners import parse_listener
 from tests.peers.certificates import self_signed
@@ -146,6 +147,29 @@ def test_silent_clients_are_dropped() -> None:
         for stream in silent:
             assert await stream.receive_some(1) == b""
             await stream.aclose()
+        assert parts(await ask(get("/health")))[0] == 200
+
+    serve(body, clock)
+
+
+def test_who_does_not_read_his_answer_is_dropped() -> None:
+    clock = MockClock()
+
+    async def body(ask: Ask, health: Health, metrics: Metrics, address: tuple[str, int]) -> None:
+        health.ready()
+        large = {(f"{number:01000}",): number for number in range(20_000)}
+        metrics.gauge("dafka_large", "More than sockets take.", lambda: iter(large.items()), ("n",))
+        whole = len(await ask(get("/metrics")))
+        async with await trio.open_tcp_stream(*address) as slow:
+            await slow.send_all(get("/metrics"))
+            await wait_all_tasks_blocked()
+            clock.jump(ANSWER_SECONDS + 1)
+            await wait_all_tasks_blocked()
+            received = 0
+            with suppress(trio.BrokenResourceError):
+                while chunk := await slow.receive_some(1 << 20):
+                    received += len(chunk)
+            assert 0 < received < whole
         assert parts(await ask(get("/health")))[0] == 200
 
     serve(body, clock)
@@ -295,5 +319,52 @@ def test_both_may_be_over_tls(tmp_path: Path) -> None:
         status, _headers, text = parts(await trio.to_thread.run_sync(asked, "/metrics"))
         assert (status, b"dafka_ready 1" in text) == (200, True)
         assert parts(await trio.to_thread.run_sync(asked, "/health"))[0] == 200
+
+    serve(body, MockClock(), Door("--metrics", tls=lambda: context))
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00\x01"], ids=["silent", "half a hello"])
+def test_who_does_not_finish_his_handshake_is_dropped_and_holds_up_nobody(
+    tmp_path: Path, sent: bytes
+) -> None:
+    certificate, key = self_signed(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    client = ssl.create_default_context(cafile=certificate)
+    clock = MockClock()
+
+    async def body(_: Ask, health: Health, __: Metrics, address: tuple[str, int]) -> None:
+        health.ready()
+
+        async def asked() -> bytes:
+            plain = await trio.open_tcp_stream(*address)
+            async with trio.SSLStream(
+                plain, client, server_hostname="localhost", https_compatible=True
+            ) as one:
+                await one.send_all(get("/health"))
+                return b"".join([chunk async for chunk in one])
+
+        slow = [await trio.open_tcp_stream(*address) for _ in range(10)]
+        for stream in slow:
+            if sent:
+                await stream.send_all(sent)
+        await wait_all_tasks_blocked()
+        assert parts(await asked())[0] == 200
+        clock.jump(HANDSHAKE_SECONDS + 1)
+        for stream in slow:
+            assert await stream.receive_some(1) == b""
+            await stream.aclose()
+
+    serve(body, clock, Door("--metrics", tls=lambda: context))
+
+
+def test_who_speaks_no_tls_is_told_nothing(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+
+    async def body(ask: Ask, health: Health, _: Metrics, __: object) -> None:
+        health.ready()
+        assert b"HTTP" not in await ask(get("/metrics"))
 
     serve(body, MockClock(), Door("--metrics", tls=lambda: context))
