@@ -92,17 +92,23 @@ OPTIONS: Final[dict[str, Option]] = {
     ),
     "tls_certificate": Option(
         "File with the certificate of listeners with TLS (SSL:// and SASL_SSL://) and of pages with TLS, its "
-        "chain, and the key unless --tls-key names another file: PEM. It is read again when it changes.",
+        "chain, and the key unless --tls-key names another file: PEM, or a PKCS#12 store. It is read again "
+        "when it changes.",
         parsing.parse_file,
         metavar="FILE",
     ),
     "tls_key": Option(
-        "File with the private key of --tls-certificate: PEM, without a password.",
+        "File with the private key of --tls-certificate: PEM.",
+        parsing.parse_file,
+        metavar="FILE",
+    ),
+    "tls_certificate_password_file": Option(
+        "File with the password of the PKCS#12 store of --tls-certificate, or of the key, if it has one.",
         parsing.parse_file,
         metavar="FILE",
     ),
     "tls_client_ca": Option(
-        "File with the certificates of those who sign the certificates of clients: PEM.",
+        "File with the certificates of those who sign the certificates of clients: PEM, or a PKCS#12 store.",
         parsing.parse_file,
         metavar="FILE",
     ),
@@ -121,7 +127,12 @@ OPTIONS: Final[dict[str, Option]] = {
     ),
     "tls_gateway_ca": Option(
         "File with the certificates of those who sign the certificates of gateways, where gateways ask each "
-        "other over TLS: PEM. Without it those count whom the system trusts.",
+        "other over TLS: PEM, or a PKCS#12 store. Without it those count whom the system trusts.",
+        parsing.parse_file,
+        metavar="FILE",
+    ),
+    "tls_ca_password_file": Option(
+        "File with the password of --tls-client-ca and --tls-gateway-ca where these are PKCS#12 stores.",
         parsing.parse_file,
         metavar="FILE",
     ),
