@@ -10,7 +10,7 @@ import logging
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,7 @@ from typing import Final
 import trio
 
 from gateway.common.metrics import Figure, Gauge
-from gateway.security.certificate import NotACertificate, parse_certificate
+from gateway.security.certificate import ENDS_SOON, NotACertificate, parse_certificate
 from gateway.security.key_store import BadStore
 from gateway.security.tls_files import authorities, load_own
 from mesh.private_files import warn_if_readable
@@ -126,8 +126,16 @@ def _read(files: CertificateFiles) -> tuple[ssl.SSLContext, ssl.SSLContext, date
         ends = parse_certificate(certificate).ends
     except NotACertificate as error:
         raise BadCertificates(f"{files.certificate}: {_said(error)}") from None
-    if ends < datetime.now(UTC):
+    left = ends - datetime.now(UTC)
+    if left < timedelta(0):
         logger.warning("%s: it has ended, at %s: clients refuse it", files.certificate, ends.isoformat())
+    elif left < ENDS_SOON:
+        logger.warning(
+            "%s: it ends in %d days, at %s: put another one there, it is read again by itself",
+            files.certificate,
+            left.days,
+            ends.isoformat(),
+        )
     return of_clients, of_pages, ends
 
 

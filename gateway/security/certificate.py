@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 SEQUENCE: Final = 0x30
@@ -21,6 +21,9 @@ VERSION: Final = 0xA0
 
 MAX_LENGTH_BYTES: Final = 3
 """Bytes that a length may have: 16 MiB is more than a handshake takes."""
+
+ENDS_SOON: Final = timedelta(days=14)
+"""So long before the end of a certificate it is said: as by the alert DafkaCertificateEnds."""
 
 PEM_BEGIN: Final = "-----BEGIN CERTIFICATE-----"
 PEM_END: Final = "-----END CERTIFICATE-----"

@@ -148,6 +148,10 @@ def test_how_long_it_is_good_for_is_shown_and_changes_with_it(
         return float(found) / 86_400
 
     assert 29 < days() < 30
+    assert "it ends in" not in caplog.text
+    put(self_signed(tmp_path, "shorter", days=9))
+    made.read_again()
+    assert f"{certificate}: it ends in 8 days" in caplog.text
     put(self_signed(tmp_path, "longer", days=90))
     made.read_again()
     assert 89 < days() < 90
