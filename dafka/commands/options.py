@@ -28,6 +28,13 @@ MAX_MINUTES: Final = 2**31 - 1
 """Minutes: as many as Kafka's `offsets.retention.minutes` can say."""
 
 MAX_GROUP_SIZE: Final = 2**31 - 1
+
+MAX_QUOTA_WINDOWS: Final = 60
+"""Samples of one quota: each is kept for each of the 10,000 meters that there may be."""
+
+MAX_QUOTA_WINDOW_SECONDS: Final = 60
+"""Seconds of a sample: with so many of them it is an hour, after which a meter may be forgotten."""
+
 """Members: as many as Kafka's `group.max.size` can say."""
 
 MAX_FETCH_SESSION_SLOTS: Final = 2**31 - 1
@@ -251,6 +258,27 @@ OPTIONS: Final[dict[str, Option]] = {
         "Milliseconds after which clients of listeners with SASL have to say again who they are; their "
         "connections are closed otherwise. 0 asks them once.",
         parsing.parse_number(0, MAX_MILLISECONDS),
+        metavar="N",
+    ),
+    "quota_window_num": Option(
+        "Samples over which the rates of quotas are measured: all of them but one are what may be used at "
+        "once.",
+        parsing.parse_number(2, MAX_QUOTA_WINDOWS),
+        metavar="N",
+    ),
+    "quota_window_size_seconds": Option(
+        "Seconds of each of these samples, and the longest time for which request_percentage throttles.",
+        parsing.parse_number(1, MAX_QUOTA_WINDOW_SECONDS),
+        metavar="N",
+    ),
+    "controller_quota_window_num": Option(
+        "Windows whose changes of topics (controller_mutation_rate) may be made at once.",
+        parsing.parse_number(1, MAX_QUOTA_WINDOWS),
+        metavar="N",
+    ),
+    "controller_quota_window_size_seconds": Option(
+        "Seconds of each of these windows.",
+        parsing.parse_number(1, MAX_QUOTA_WINDOW_SECONDS),
         metavar="N",
     ),
     "delegation_token_secret_file": Option(

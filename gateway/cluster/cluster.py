@@ -22,7 +22,7 @@ from gateway.cluster.gateway_orders import IS_ALIVE, GatewayOrders, GatewayRefus
 from gateway.cluster.gateways import OneGateway, SharedGateways
 from gateway.cluster.leading import Leading
 from gateway.cluster.preferred_leaders import PreferredLeaders, Wish
-from gateway.cluster.quotas import Quotas, place_limits
+from gateway.cluster.quotas import made_quotas, place_limits
 from gateway.cluster.replacement import Replacement
 from gateway.cluster.scram_users import Change, Refusal, ScramUsers, Upsertion
 from gateway.cluster.slot_leadership import SlotLeadership
@@ -39,8 +39,6 @@ from gateway.log.recovery.recovery import Recovery
 from gateway.log.retention import Retention
 from gateway.log.topic import Topic
 from gateway.quotas.alteration import Values
-from gateway.quotas.client_quotas import ClientQuotas
-from gateway.quotas.connection_rates import ConnectionRates
 from gateway.quotas.entities import Entity
 from gateway.security.acls import Acl
 from gateway.security.delegation_tokens import TokenSecret
@@ -107,7 +105,7 @@ class Cluster:
         self.scram_users = ScramUsers(context.catalog)
         self.acls = Acls(context.catalog, settings)
         self.delegation_tokens = DelegationTokens(context.catalog, token_secret, settings, context.now_ms)
-        self.quotas = Quotas(context.catalog, ClientQuotas(_now_ms), ConnectionRates(_now_ms))
+        self.quotas = made_quotas(context.catalog, settings, _now_ms)
         self.dynamic = DynamicConfigs(context.catalog, self.node_id)
         self.gateways: OneGateway | SharedGateways = OneGateway(self.node_id, settings.rack)
         if isinstance(leadership, SlotLeadership):
