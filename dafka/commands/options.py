@@ -28,14 +28,13 @@ MAX_MINUTES: Final = 2**31 - 1
 """Minutes: as many as Kafka's `offsets.retention.minutes` can say."""
 
 MAX_GROUP_SIZE: Final = 2**31 - 1
+"""Members: as many as Kafka's `group.max.size` can say."""
 
 MAX_QUOTA_WINDOWS: Final = 60
 """Samples of one quota: each is kept for each of the 10,000 meters that there may be."""
 
 MAX_QUOTA_WINDOW_SECONDS: Final = 60
 """Seconds of a sample: with so many of them it is an hour, after which a meter may be forgotten."""
-
-"""Members: as many as Kafka's `group.max.size` can say."""
 
 MAX_FETCH_SESSION_SLOTS: Final = 2**31 - 1
 """Fetch sessions: as many as Kafka's `max.incremental.fetch.session.cache.slots` can say. Their memory is

@@ -107,6 +107,14 @@ class FakePartition:
 class FakeTopics:
     def __init__(self) -> None:
         self.topics: dict[str, Any] = {}
+        self.checked: list[tuple[str, int]] = []
+        """Whose share was asked about, and for how many partitions."""
+        self.refused: KafkaError | None = None
+
+    def check_share(self, maker: str, partitions: int) -> None:
+        self.checked.append((maker, partitions))
+        if maker and self.refused is not None:
+            raise self.refused
 
     def get(self, name: str) -> Any:
         return self.topics.get(name)
@@ -257,6 +265,7 @@ class FakeBroker:
             name=name,
             id=uuid.uuid4().bytes,
             partitions=[FakePartition(index) for index in range(partitions)],
+            maker="",
             configs={key.replace("_", "."): value for key, value in configs.items()},
             replication_factor=1,
             internal=is_internal(name),
@@ -265,7 +274,7 @@ class FakeBroker:
         return topic
 
     async def create_topic(
-        self, name: str, partitions: int, configs: dict[str, str], replication_factor: int
+        self, name: str, partitions: int, configs: dict[str, str], replication_factor: int, *, maker: str = ""
     ) -> Any:
         await trio.lowlevel.checkpoint()
         if self.failure:
@@ -273,10 +282,10 @@ class FakeBroker:
         if name in self.topics.topics:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         topic = self.add(name, partitions)
-        topic.configs, topic.replication_factor = configs, replication_factor
+        topic.configs, topic.replication_factor, topic.maker = configs, replication_factor, maker
         return topic
 
-    async def add_partitions(self, topic: Any, count: int) -> None:
+    async def add_partitions(self, topic: Any, count: int, **_: Any) -> None:
         await trio.lowlevel.checkpoint()
         if self.failure:
             raise self.failure
