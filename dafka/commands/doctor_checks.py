@@ -15,10 +15,10 @@ from dafka.commands.client_security import IN_THE_CLEAR, ClientSecurity
 from dafka.commands.cluster import Cluster
 from dafka.commands.connect_advice import CONNECT_ADVICE
 from dafka.commands.exits import CommandFailed
-from dafka.commands.kafka_client import KafkaClient, KafkaTrouble, Trouble, ends_of, error_name
+from dafka.commands.kafka_client import KafkaClient, KafkaTrouble, Trouble, error_name
 from dafka.commands.spark_needs import ERROR_ADVICE, NEEDS
 from gateway.front.listeners import WILDCARD_HOSTS, join_host_port
-from gateway.security.certificate import ENDS_SOON, first_in_pem, parse_certificate
+from gateway.security.certificate import ENDS_SOON, all_in_pem, first_in_pem, parse_certificate
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.records.batch import check_stored
 from wireproto.records.errors import InvalidBatch
@@ -154,7 +154,10 @@ class Doctor:
                 f"your certificate {own}", ends, "Have another made: the server will refuse it"
             )
         if trusted is not None:
-            soonest = min(ends_of(one) for one in self._security.tls().get_ca_certs())
+            all_ends = (
+                parse_certificate(one).ends for one in all_in_pem(trusted.read_text("ascii", "replace"))
+            )
+            soonest = min(all_ends, default=None)
             yield from _good_for(f"--tls-ca {trusted}", soonest, "Get the one that comes after it")
 
     def _check_broker(self, cluster: Cluster, metadata: Any, broker: Any) -> Finding:

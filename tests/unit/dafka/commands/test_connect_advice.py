@@ -18,6 +18,7 @@ from dafka.commands.kafka_client import Trouble
 from gateway.security.certificate import ENDS_SOON
 from tests.monitoring.rules import RULES
 from tests.peers.certificates import self_signed, signed
+from tests.peers.stores import exported, key_store
 from tests.unit.dafka.commands.fake_kafka import FakeKafka
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -157,6 +158,18 @@ def test_each_gateway_has_a_certificate_of_its_own(pairs: dict[str, Pair]) -> No
     assert found[f"certificate of {server.address}"].verdict is Verdict.OK
     assert found[f"certificate of {other.address}, node 1"].verdict is Verdict.NOTE
     assert found[f"--tls-ca {both}"].verdict is Verdict.NOTE
+
+
+def test_one_that_signs_itself_and_is_no_authority_is_looked_at_too(
+    pairs: dict[str, Pair], tmp_path: Path
+) -> None:
+    """OpenSSL, as Python asks it, lists authorities alone; keytool's certificates are none."""
+    trusted = tmp_path / "trusted.pem"
+    own = exported(key_store(tmp_path / "store.p12", days=9))
+    trusted.write_text(own.read_text() + pairs["good"][0].read_text())
+    with FakeKafka(tls=pairs["good"]) as server:
+        found = examined(server, ClientSecurity("SSL", ca=trusted))
+    assert found[f"--tls-ca {trusted}"].text.startswith("it ends in 8 days")
 
 
 def test_soon_is_when_the_alert_says_so() -> None:
