@@ -55,10 +55,15 @@ class ServerSettings(LoggingSettings):
     """Serve them over TLS."""
 
     tls_certificate: Path | None = None
-    """PEM file with the certificate, and its chain, of what is served over TLS; None: there is none."""
+    """File with the certificate, and its chain, of what is served over TLS: PEM, or a PKCS#12 store; None:
+    there is none."""
 
     tls_key: Path | None = None
     """PEM file with its private key; None: that is in the same file."""
+
+    tls_certificate_password_file: Path | None = None
+    """The file with the password of `tls_certificate`, a PKCS#12 store, or of `tls_key`; None: there is none.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +99,7 @@ class ServingSettings(ServerSettings, LogSettings):
     """Where Kafka clients connect; at least one."""
 
     tls_client_ca: Path | None = None
-    """PEM file with those who sign the certificates of clients."""
+    """File with those who sign the certificates of clients: PEM, or a PKCS#12 store."""
 
     tls_client_auth: str = "none"
     """Whether clients have to show one: "none", "requested" or "required"."""
@@ -103,7 +108,11 @@ class ServingSettings(ServerSettings, LogSettings):
     """What the names of their subjects become, as `gateway.front.principal_rules` reads it."""
 
     tls_gateway_ca: Path | None = None
-    """PEM file with those who sign the certificates of other gateways; None: whom the system trusts."""
+    """File with those who sign the certificates of other gateways, as `tls_client_ca`; None: whom the system
+    trusts."""
+
+    tls_ca_password_file: Path | None = None
+    """The file with the password of `tls_client_ca` and `tls_gateway_ca` where these are PKCS#12 stores."""
 
     sasl_enabled_mechanism: tuple[str, ...] = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
     """By which users of the cluster may show who they are; Kafka's `sasl.enabled.mechanisms`. OAUTHBEARER is

@@ -22,26 +22,31 @@ IF_EXISTS: Final = "UNKNOWN_TOPIC_OR_PARTITION"
 
 def connect(bootstrap: Bootstrap) -> Any:
     """A connection with its versions known; says how to start a gateway where there is none."""
-    from dafka.commands.kafka_client import KafkaClient, KafkaTrouble, Trouble, parse_bootstrap
+    from dafka.commands.kafka_client import KafkaClient, KafkaTrouble, parse_bootstrap
 
     try:
         client = KafkaClient(*parse_bootstrap(bootstrap.address), bootstrap.security)
-        client.negotiate()
-    except KafkaTrouble as trouble:
-        if trouble.trouble is Trouble.NOT_KNOWN:
+        try:
+            client.negotiate()
+        except BaseException:
+            client.close()
             raise
+    except KafkaTrouble as trouble:
         raise CommandFailed(f"{trouble} {_next_step(trouble, bootstrap)}") from trouble
     return client
 
 
 def _next_step(trouble: "KafkaTrouble", bootstrap: Bootstrap) -> str:
+    from dafka.commands.connect_advice import CONNECT_ADVICE, OF_SECURITY
     from dafka.commands.kafka_client import Trouble
 
     more = f"'dafka doctor {bootstrap}' says more."
     if trouble.trouble in {Trouble.REFUSED, Trouble.NO_ADDRESS, Trouble.TIMED_OUT}:
         return f"Start a gateway with 'dafka standalone', or say with --bootstrap where it is; {more}"
-    if trouble.trouble is Trouble.TLS:
-        return f"Give --tls-ca FILE with the certificate that the server's is signed by; {more}"
+    if trouble.trouble is Trouble.NOT_KNOWN:
+        return f"{CONNECT_ADVICE[trouble.trouble]}."
+    if trouble.trouble in OF_SECURITY:
+        return f"{CONNECT_ADVICE[trouble.trouble]}; {more}"
     return more[0].upper() + more[1:]
 
 

@@ -7,15 +7,18 @@ import difflib
 import ipaddress
 import time
 from collections.abc import Generator, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from dafka.commands.client_security import IN_THE_CLEAR, ClientSecurity
 from dafka.commands.cluster import Cluster
+from dafka.commands.connect_advice import CONNECT_ADVICE
 from dafka.commands.exits import CommandFailed
-from dafka.commands.kafka_client import KafkaClient, KafkaTrouble, error_name
-from dafka.commands.spark_needs import CONNECT_ADVICE, ERROR_ADVICE, NEEDS
+from dafka.commands.kafka_client import KafkaClient, KafkaTrouble, Trouble, error_name
+from dafka.commands.spark_needs import ERROR_ADVICE, NEEDS
 from gateway.front.listeners import WILDCARD_HOSTS, join_host_port
+from gateway.security.certificate import ENDS_SOON, all_in_pem, first_in_pem, parse_certificate
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.records.batch import check_stored
 from wireproto.records.errors import InvalidBatch
@@ -23,6 +26,9 @@ from wireproto.records.header import read_header
 
 MAX_TOPICS: Final = 20
 """Topics looked at when none is named: enough to see that it works, and soon over where there are many."""
+
+
+OF_THE_SERVER: Final = CONNECT_ADVICE[Trouble.EXPIRED]
 
 
 class Verdict(Enum):
@@ -74,6 +80,8 @@ class Doctor:
             return
         with client, Cluster(client) as cluster:
             yield Finding(Verdict.OK, "connect", f"{self._address} in {_ms(begun)}")
+            yield from self._look_at_files()
+            yield from _good_for(f"certificate of {self._address}", client.certificate_ends(), OF_THE_SERVER)
             yield from self._ask_versions(client)
             metadata = yield from self._ask_metadata(cluster)
             yield from self._check_advertised(cluster, metadata)
@@ -130,8 +138,27 @@ class Doctor:
             finding = self._check_broker(cluster, metadata, broker)
             reached = reached and finding.verdict is not Verdict.FAILED
             yield finding
+            told = join_host_port(broker.host, broker.port)
+            if finding.verdict is not Verdict.FAILED and told != self._address:
+                ends = cluster.leader(broker.node_id).certificate_ends()
+                yield from _good_for(f"certificate of {told}, node {broker.node_id}", ends, OF_THE_SERVER)
         if not reached:
             raise Stop
+
+    def _look_at_files(self) -> Iterator[Finding]:
+        """How long the certificates are good for that this side has."""
+        own, trusted = self._security.certificate, self._security.ca
+        if own is not None:
+            ends = parse_certificate(first_in_pem(own.read_text("ascii", "replace"))).ends
+            yield from _good_for(
+                f"your certificate {own}", ends, "Have another made: the server will refuse it"
+            )
+        if trusted is not None:
+            all_ends = (
+                parse_certificate(one).ends for one in all_in_pem(trusted.read_text("ascii", "replace"))
+            )
+            soonest = min(all_ends, default=None)
+            yield from _good_for(f"--tls-ca {trusted}", soonest, "Get the one that comes after it")
 
     def _check_broker(self, cluster: Cluster, metadata: Any, broker: Any) -> Finding:
         told = join_host_port(broker.host, broker.port)
@@ -281,6 +308,19 @@ def _fetch(cluster: Cluster, topic: Any, partition: Any, earliest: int, latest: 
         )
     text = f"{len(records)} bytes from offset {header.base_offset}, checksum right, in {_ms(begun)}"
     return Finding(Verdict.OK, question, text)
+
+
+def _good_for(question: str, ends: datetime | None, next_step: str) -> Iterator[Finding]:
+    """Until when a certificate is good; nothing where there is none."""
+    if ends is None:
+        return
+    left, when = ends - datetime.now(UTC), ends.strftime("%Y-%m-%d %H:%M UTC")
+    if left < timedelta(0):
+        yield Finding(Verdict.FAILED, question, f"it has ended, at {when}", next_step)
+    elif left < ENDS_SOON:
+        yield Finding(Verdict.NOTE, question, f"it ends in {left.days} days, at {when}", next_step)
+    else:
+        yield Finding(Verdict.OK, question, f"good for {left.days} days, until {when}")
 
 
 def _failed(question: str, failed: CommandFailed) -> Finding:

@@ -7,7 +7,8 @@ import secrets
 import socket
 import ssl
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from enum import Enum
 from types import TracebackType
 from typing import Any, Final, Self
@@ -42,7 +43,13 @@ class Trouble(Enum):
     CLOSED = "it closed the connection"
     NOT_KAFKA = "it does not answer as Kafka does"
     UNSUPPORTED = "it does not offer what is needed"
+    NO_TLS = "it ends the connection where TLS is to begin"
+    UNTRUSTED = "nobody whom --tls-ca names, or this machine trusts, has signed its certificate"
+    EXPIRED = "its certificate has ended"
+    OTHER_NAME = "its certificate is for another name"
     TLS = "no encrypted connection comes about"
+    NO_SASL = "it asks nobody who he is"
+    NO_MECHANISM = "it does not take this SASL mechanism"
     NOT_KNOWN = "it does not let this user in"
 
 
@@ -90,10 +97,26 @@ class KafkaClient:
         self._correlation_id = 0
         try:
             self._socket = socket.create_connection((host, port), timeout=timeout_seconds)
-            if security.has_tls:
-                self._socket = security.tls().wrap_socket(self._socket, server_hostname=host)
         except OSError as error:
             raise self._trouble(error) from error
+        if security.has_tls:
+            self._encrypt(host)
+
+    def _encrypt(self, host: str) -> None:
+        try:
+            self._socket = self.security.tls().wrap_socket(self._socket, server_hostname=host)
+        except OSError as error:
+            self._socket.close()
+            if isinstance(error, (ssl.SSLEOFError, ConnectionResetError)) or _is_in_the_clear(error):
+                raise KafkaTrouble(self.address, Trouble.NO_TLS) from error
+            raise self._trouble(error) from error
+
+    def certificate_ends(self) -> datetime | None:
+        """Until when the server's certificate is good; None without TLS."""
+        if not isinstance(self._socket, ssl.SSLSocket):
+            return None
+        shown = self._socket.getpeercert()
+        return ends_of(shown) if shown else None
 
     def negotiate(self) -> None:
         """Asks for the server's versions, as every client does first, and says who it is if that is asked."""
@@ -111,9 +134,10 @@ class KafkaClient:
         security = self.security
         shaken = self.ask(ApiKey.SASL_HANDSHAKE, 1, mechanism=security.mechanism)
         if shaken.error_code:
-            offered = ", ".join(shaken.mechanisms)
-            detail = f"it offers {offered}" if offered else "it asks nobody who he is"
-            raise KafkaTrouble(self.address, Trouble.UNSUPPORTED, f"no {security.mechanism}: {detail}")
+            if not shaken.mechanisms:
+                raise KafkaTrouble(self.address, Trouble.NO_SASL)
+            offered = f"not {security.mechanism}, but {', '.join(shaken.mechanisms)}"
+            raise KafkaTrouble(self.address, Trouble.NO_MECHANISM, offered)
         nonce = secrets.token_bytes(_NONCE_BYTES)
         said = conversation(security.mechanism, security.user, security.password, nonce)
         try:
@@ -228,8 +252,12 @@ class KafkaClient:
 
     def _trouble(self, error: OSError) -> KafkaTrouble:
         match error:
+            case ssl.SSLCertVerificationError():
+                trouble, detail = _VERIFIED.get(error.verify_code, Trouble.UNTRUSTED), error.verify_message
+            case ssl.SSLEOFError():
+                trouble, detail = Trouble.CLOSED, self._why_closed()
             case ssl.SSLError():
-                trouble, detail = Trouble.TLS, getattr(error, "verify_message", None) or error.reason or ""
+                trouble, detail = Trouble.TLS, error.reason or ""
             case socket.gaierror():
                 trouble, detail = Trouble.NO_ADDRESS, ""
             case TimeoutError():
@@ -241,6 +269,23 @@ class KafkaClient:
             case _:
                 trouble, detail = Trouble.NETWORK, error.strerror or str(error)
         return KafkaTrouble(self.address, trouble, detail)
+
+
+def ends_of(certificate: Mapping[str, Any]) -> datetime:
+    """Until when a certificate is good, as Python has one that it has checked."""
+    return datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notAfter"]), UTC)
+
+
+def _is_in_the_clear(error: OSError) -> bool:
+    """Whether what answers does not speak TLS."""
+    return isinstance(error, ssl.SSLError) and error.reason in {
+        "WRONG_VERSION_NUMBER",
+        "RECORD_LAYER_FAILURE",
+    }
+
+
+_VERIFIED: Final = {10: Trouble.EXPIRED, 62: Trouble.OTHER_NAME, 64: Trouble.OTHER_NAME}
+"""By OpenSSL's number of what is wrong (X509_V_ERR_...). What is not here is about who has signed it."""
 
 
 def error_name(code: int) -> str:

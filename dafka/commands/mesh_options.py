@@ -55,19 +55,22 @@ _OF_METRICS: Final[dict[str, Option]] = {
     "tls_certificate": replace(
         OPTIONS["tls_certificate"],
         help="File with the certificate of --metrics-tls, its chain, and the key unless --tls-key names "
-        "another file: PEM. It is read again when it changes.",
+        "another file: PEM, or a PKCS#12 store. It is read again when it changes.",
     ),
     "tls_key": OPTIONS["tls_key"],
+    "tls_certificate_password_file": OPTIONS["tls_certificate_password_file"],
 }
 
 GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "listen": OPTIONS["listen"],
     "tls_certificate": OPTIONS["tls_certificate"],
     "tls_key": OPTIONS["tls_key"],
+    "tls_certificate_password_file": OPTIONS["tls_certificate_password_file"],
     "tls_client_ca": OPTIONS["tls_client_ca"],
     "tls_client_auth": OPTIONS["tls_client_auth"],
     "tls_principal_rules": OPTIONS["tls_principal_rules"],
     "tls_gateway_ca": OPTIONS["tls_gateway_ca"],
+    "tls_ca_password_file": OPTIONS["tls_ca_password_file"],
     "sasl_enabled_mechanism": OPTIONS["sasl_enabled_mechanism"],
     "oauth_keys": OPTIONS["oauth_keys"],
     "oauth_audience": OPTIONS["oauth_audience"],
@@ -128,6 +131,10 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "authorizer": OPTIONS["authorizer"],
     "super_user": OPTIONS["super_user"],
     "connections_max_reauth_ms": OPTIONS["connections_max_reauth_ms"],
+    "quota_window_num": OPTIONS["quota_window_num"],
+    "quota_window_size_seconds": OPTIONS["quota_window_size_seconds"],
+    "controller_quota_window_num": OPTIONS["controller_quota_window_num"],
+    "controller_quota_window_size_seconds": OPTIONS["controller_quota_window_size_seconds"],
     "delegation_token_secret_file": OPTIONS["delegation_token_secret_file"],
     "delegation_token_max_lifetime_ms": OPTIONS["delegation_token_max_lifetime_ms"],
     "delegation_token_expiry_time_ms": OPTIONS["delegation_token_expiry_time_ms"],

@@ -30,6 +30,12 @@ MAX_MINUTES: Final = 2**31 - 1
 MAX_GROUP_SIZE: Final = 2**31 - 1
 """Members: as many as Kafka's `group.max.size` can say."""
 
+MAX_QUOTA_WINDOWS: Final = 60
+"""Samples of one quota: each is kept for each of the 10,000 meters that there may be."""
+
+MAX_QUOTA_WINDOW_SECONDS: Final = 60
+"""Seconds of a sample: with so many of them it is an hour, after which a meter may be forgotten."""
+
 MAX_FETCH_SESSION_SLOTS: Final = 2**31 - 1
 """Fetch sessions: as many as Kafka's `max.incremental.fetch.session.cache.slots` can say. Their memory is
 bounded apart."""
@@ -92,17 +98,23 @@ OPTIONS: Final[dict[str, Option]] = {
     ),
     "tls_certificate": Option(
         "File with the certificate of listeners with TLS (SSL:// and SASL_SSL://) and of pages with TLS, its "
-        "chain, and the key unless --tls-key names another file: PEM. It is read again when it changes.",
+        "chain, and the key unless --tls-key names another file: PEM, or a PKCS#12 store. It is read again "
+        "when it changes.",
         parsing.parse_file,
         metavar="FILE",
     ),
     "tls_key": Option(
-        "File with the private key of --tls-certificate: PEM, without a password.",
+        "File with the private key of --tls-certificate: PEM.",
+        parsing.parse_file,
+        metavar="FILE",
+    ),
+    "tls_certificate_password_file": Option(
+        "File with the password of the PKCS#12 store of --tls-certificate, or of the key, if it has one.",
         parsing.parse_file,
         metavar="FILE",
     ),
     "tls_client_ca": Option(
-        "File with the certificates of those who sign the certificates of clients: PEM.",
+        "File with the certificates of those who sign the certificates of clients: PEM, or a PKCS#12 store.",
         parsing.parse_file,
         metavar="FILE",
     ),
@@ -121,7 +133,12 @@ OPTIONS: Final[dict[str, Option]] = {
     ),
     "tls_gateway_ca": Option(
         "File with the certificates of those who sign the certificates of gateways, where gateways ask each "
-        "other over TLS: PEM. Without it those count whom the system trusts.",
+        "other over TLS: PEM, or a PKCS#12 store. Without it those count whom the system trusts.",
+        parsing.parse_file,
+        metavar="FILE",
+    ),
+    "tls_ca_password_file": Option(
+        "File with the password of --tls-client-ca and --tls-gateway-ca where these are PKCS#12 stores.",
         parsing.parse_file,
         metavar="FILE",
     ),
@@ -240,6 +257,27 @@ OPTIONS: Final[dict[str, Option]] = {
         "Milliseconds after which clients of listeners with SASL have to say again who they are; their "
         "connections are closed otherwise. 0 asks them once.",
         parsing.parse_number(0, MAX_MILLISECONDS),
+        metavar="N",
+    ),
+    "quota_window_num": Option(
+        "Samples over which the rates of quotas are measured: all of them but one are what may be used at "
+        "once.",
+        parsing.parse_number(2, MAX_QUOTA_WINDOWS),
+        metavar="N",
+    ),
+    "quota_window_size_seconds": Option(
+        "Seconds of each of these samples, and the longest time for which request_percentage throttles.",
+        parsing.parse_number(1, MAX_QUOTA_WINDOW_SECONDS),
+        metavar="N",
+    ),
+    "controller_quota_window_num": Option(
+        "Windows whose changes of topics (controller_mutation_rate) may be made at once.",
+        parsing.parse_number(1, MAX_QUOTA_WINDOWS),
+        metavar="N",
+    ),
+    "controller_quota_window_size_seconds": Option(
+        "Seconds of each of these windows.",
+        parsing.parse_number(1, MAX_QUOTA_WINDOW_SECONDS),
         metavar="N",
     ),
     "delegation_token_secret_file": Option(

@@ -5,7 +5,6 @@ Spark 3.5 to 4.x carry kafka-clients 3.4 to 3.9; the ranges are those of 3.9, th
 
 from typing import Final, NamedTuple
 
-from dafka.commands.kafka_client import Trouble
 from wireproto.kafka.api_keys import ApiKey
 
 
@@ -26,22 +25,6 @@ NEEDS: Final = (
     Need(ApiKey.PRODUCE, 3, 11, "to write", is_for_sink=True),
     Need(ApiKey.INIT_PRODUCER_ID, 0, 5, "to write without doubling records", is_for_sink=True),
 )
-
-CONNECT_ADVICE: Final = {
-    Trouble.NO_ADDRESS: "Check the spelling; inside containers use the service's name, outside the machine's",
-    Trouble.REFUSED: "Start the gateway ('dafka standalone') or check the port; in a container it must "
-    "listen on 0.0.0.0, and the port must be published",
-    Trouble.TIMED_OUT: "A firewall or a wrong address swallows the packets: check both",
-    Trouble.NETWORK: "Check the address and the route to it",
-    Trouble.CLOSED: "If it is Kafka, that listener wants TLS, or a user and his password: give "
-    "--security-protocol and what goes with it",
-    Trouble.NOT_KAFKA: "Check the port; if it is Kafka, that listener may want TLS: give --security-protocol",
-    Trouble.UNSUPPORTED: "Use a newer Kafka server, or another --sasl-mechanism",
-    Trouble.TLS: "Give the certificates that the server's is signed by (--tls-ca), and the name or address "
-    "that it is made for",
-    Trouble.NOT_KNOWN: "Check --sasl-user and the password; 'dafka users list' shows an administrator who "
-    "there is, and by which mechanisms",
-}
 
 LEADER_ADVICE: Final = (
     "The partition is being recovered, or waits for a store: try again in a moment; the gateway's log says "

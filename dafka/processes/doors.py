@@ -62,14 +62,23 @@ def _door(name: str, token_file: Path | None, tls: Callable[[], ssl.SSLContext] 
 
 def _certificates(settings: ServerSettings) -> Certificates | None:
     """Those of what has TLS, if anything has. Raises BadCertificates."""
-    auth, client_ca = ClientAuth.NONE, None
+    auth, client_ca, ca_password_file = ClientAuth.NONE, None, None
     with_tls = ["--metrics-tls"] if settings.metrics_tls else []
     if isinstance(settings, ServingSettings):
         with_tls += ["--http-tls"] if settings.http_tls else []
         with_tls += [f"listener {one}" for one in settings.listen if one.protocol.has_tls]
         auth, client_ca = ClientAuth(settings.tls_client_auth), settings.tls_client_ca
+        ca_password_file = settings.tls_ca_password_file
     if not with_tls:
         return None
     if settings.tls_certificate is None:
         raise BadCertificates(f"{with_tls[-1]} needs a certificate: --tls-certificate FILE")
-    return Certificates(CertificateFiles(settings.tls_certificate, settings.tls_key, client_ca, auth))
+    files = CertificateFiles(
+        settings.tls_certificate,
+        settings.tls_key,
+        client_ca,
+        auth,
+        settings.tls_certificate_password_file,
+        ca_password_file,
+    )
+    return Certificates(files)

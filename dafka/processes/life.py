@@ -176,6 +176,8 @@ class Life(abc.ABC):
             self.settings.tls_gateway_ca,
             self.settings.tls_certificate,
             self.settings.tls_key,
+            self.settings.tls_certificate_password_file,
+            self.settings.tls_ca_password_file,
         )
         return Broker(
             context,

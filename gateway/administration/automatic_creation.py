@@ -49,8 +49,8 @@ class AutomaticCreation:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._waiting: OrderedDict[str, deque[str]] = OrderedDict()
-        """Names by the client that asked for them, in the order of the clients' turns."""
+        self._waiting: OrderedDict[str, deque[tuple[str, str]]] = OrderedDict()
+        """Names and their makers by the client that asked for them, in the order of the clients' turns."""
         self._under_way: set[str] = set()
         self._places = Shares(MAX_UNDER_WAY)
         self._work = trio.Event()
@@ -61,10 +61,11 @@ class AutomaticCreation:
         """Topics that are being created, or wait for it."""
         return len(self._under_way)
 
-    def ask(self, client: str, names: Iterable[str], charges: Charges | None = None) -> None:
+    def ask(self, client: str, names: Iterable[str], charges: Charges | None = None, maker: str = "") -> None:
         """Have those of one request created that are missing and may be created; returns at once.
 
-        client: who asks (`gateway.common.clients`); `charges`: by his quotas, what is too much is left out.
+        client: who asks (`gateway.common.clients`); `charges`: by his quotas, what is too much is left out;
+        `maker`: on whose account the topics are ("": nobody's).
         Kafka's internal topics may not be created so. A request for more topics and partitions than
         MAX_PARTITIONS_PER_REQUEST creates none of them.
         """
@@ -89,7 +90,7 @@ class AutomaticCreation:
         if taken:
             self._under_way.update(taken)
             places.charge(client, len(taken))
-            self._waiting.setdefault(client, deque()).extend(taken)
+            self._waiting.setdefault(client, deque()).extend((name, maker) for name in taken)
             self._work.set()
 
     def _is_missing(self, name: str) -> bool:
@@ -109,21 +110,22 @@ class AutomaticCreation:
             while self._waiting:
                 await trio.lowlevel.checkpoint()  # the checks of one topic take some time
                 client, names = self._waiting.popitem(last=False)
-                name = names.popleft()
+                name, maker = names.popleft()
                 if names:
                     self._waiting[client] = names
                 try:
-                    await self._create(name)
+                    await self._create(name, maker)
                 finally:
                     self._under_way.discard(name)
                     self._places.charge(client, -1)
             self._cluster.remember_soon()
             self._work = trio.Event()
 
-    async def _create(self, name: str) -> None:
+    async def _create(self, name: str, maker: str) -> None:
         # Other requests create and delete topics meanwhile: the name is looked up anew.
         try:
-            await create_topic(self._cluster, check_new_topic(self._cluster, name, DEFAULT, DEFAULT, {}))
+            new = check_new_topic(self._cluster, name, DEFAULT, DEFAULT, {}, maker=maker)
+            await create_topic(self._cluster, new)
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 self._could_not(name, error.message)

@@ -26,6 +26,8 @@ def own_broker_configs(request: Request, broker: Cluster) -> dict[str, str]:
         "broker.rack": settings.rack or None,
         "controller.listener.names": "",
         "default.replication.factor": str(broker.stores.default_replication_factor),
+        "controller.quota.window.num": str(settings.controller_quota_window_num),
+        "controller.quota.window.size.seconds": str(settings.controller_quota_window_size_seconds),
         "delegation.token.expiry.time.ms": str(settings.delegation_token_expiry_time_ms),
         "delegation.token.max.lifetime.ms": str(settings.delegation_token_max_lifetime_ms),
         "group.initial.rebalance.delay.ms": str(settings.group_initial_rebalance_delay_ms),
@@ -42,6 +44,8 @@ def own_broker_configs(request: Request, broker: Cluster) -> dict[str, str]:
         "offsets.retention.minutes": str(settings.offsets_retention_minutes),
         "offsets.topic.replication.factor": str(broker.stores.default_replication_factor),
         "process.roles": "broker,controller",
+        "quota.window.num": str(settings.quota_window_num),
+        "quota.window.size.seconds": str(settings.quota_window_size_seconds),
     }
     defaults = broker_configs()
     return {

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from gateway.cluster.topics import MAX_PARTITIONS
 from gateway.common.log_limit import warn_once
 from gateway.common.topic_names import invalid_topic_name
 from gateway.configs.internal import new_internal_configs
@@ -28,10 +29,6 @@ MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 metadata log (`QuorumController.MAX_RECORDS_PER_USER_OP`); a larger request is POLICY_VIOLATION as a
 whole."""
 
-MAX_PARTITIONS: Final = 20_000
-"""Partitions of all topics together. Each takes some kilobytes of memory and has to be recovered at start;
-Kafka advises against more than 4,000 per broker. Beyond it a topic is POLICY_VIOLATION."""
-
 DEFAULT: Final = -1
 """A number of partitions or a replication factor that the broker is to choose."""
 
@@ -46,6 +43,7 @@ class NewTopic:
     partitions: int
     replication_factor: int
     configs: dict[str, str]
+    maker: str = ""
 
 
 def check_new_topic(
@@ -55,8 +53,9 @@ def check_new_topic(
     replication_factor: int,
     configs: Mapping[str, str | None],
     assignments: Sequence[tuple[int, Sequence[int]]] = (),
+    maker: str = "",
 ) -> NewTopic:
-    """The topic that is to be created, defaults filled in.
+    """The topic that is to be created, defaults filled in, on the account of `maker` ("": nobody's).
 
     `assignments` are (partition, broker ids) chosen by hand; then the two numbers have to be DEFAULT.
     Raises KafkaError: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_CONFIG,
@@ -71,8 +70,8 @@ def check_new_topic(
         )
     else:
         partitions, replication_factor = _check_numbers(broker, partitions, replication_factor)
-    check_room(broker, partitions)
-    return NewTopic(name, partitions, replication_factor, kept)
+    check_room(broker, partitions, maker)
+    return NewTopic(name, partitions, replication_factor, kept, maker)
 
 
 async def create_topic(broker: Cluster, new: NewTopic) -> Topic:
@@ -86,7 +85,9 @@ async def create_topic(broker: Cluster, new: NewTopic) -> Topic:
             new.replication_factor,
             _store_count(broker),
         )
-    return await broker.create_topic(new.name, new.partitions, new.configs, new.replication_factor)
+    return await broker.create_topic(
+        new.name, new.partitions, new.configs, new.replication_factor, maker=new.maker
+    )
 
 
 def _store_count(broker: Cluster) -> int:
@@ -155,8 +156,8 @@ def _check_assignments(
     return len(seen), 1
 
 
-def check_room(broker: Cluster, partitions: int) -> None:
-    """Whether there may be so many more. Raises KafkaError: POLICY_VIOLATION."""
+def check_room(broker: Cluster, partitions: int, maker: str) -> None:
+    """Whether there may be so many more, on the account of `maker`. Raises KafkaError: POLICY_VIOLATION."""
     existing = broker.topics.partition_count()
     if existing + partitions > MAX_PARTITIONS:
         raise KafkaError(
@@ -164,6 +165,7 @@ def check_room(broker: Cluster, partitions: int) -> None:
             f"There are {existing} partitions already and {partitions} more would exceed the limit of "
             f"{MAX_PARTITIONS}.",
         )
+    broker.topics.check_share(maker, partitions)
 
 
 def check_replicas(broker: Cluster, broker_ids: Sequence[int]) -> None:

@@ -21,7 +21,8 @@ Version notes
 
 Differs from Kafka
   Assignments by hand may name this node only. The number of partitions of all topics together is limited
-  (`gateway.administration.topic_creation.MAX_PARTITIONS`): POLICY_VIOLATION.
+  (`gateway.cluster.topics.MAX_PARTITIONS`), as is, where there are ACLs, that of the topics that one
+  principal has made: POLICY_VIOLATION.
 """
 
 from __future__ import annotations
@@ -139,6 +140,7 @@ class _Creation:
                 wanted.replication_factor,
                 {config.name: config.value for config in wanted.configs},
                 [(each.partition_index, each.broker_ids) for each in wanted.assignments],
+                self._access.maker,
             )
             charge_partitions(self._request, new.partitions, strict_from=STRICT_FROM_VERSION)
             if self._only_validate:

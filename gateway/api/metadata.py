@@ -135,7 +135,9 @@ async def metadata(request: Request, broker: Broker) -> Response:
     if wanted.asked is not None:
         if wanted.creates(broker):
             missing = [key for key, topic in zip(wanted.asked, topics, strict=True) if topic is None]
-            broker.automatic_creation.ask(request.client, cast("Sequence[str]", missing), request.charges)
+            broker.automatic_creation.ask(
+                request.client, cast("Sequence[str]", missing), request.charges, request.access.maker
+            )
         if broker.recovery.is_behind:
             shown = [topic for topic in topics if topic is not None and not isinstance(topic, Hidden)]
             broker.recovery.recover_soon(one for topic in shown for one in topic.partitions)

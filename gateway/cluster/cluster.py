@@ -23,7 +23,7 @@ from gateway.cluster.gateways import OneGateway, SharedGateways
 from gateway.cluster.leading import Leading
 from gateway.cluster.preferred_leaders import PreferredLeaders, Wish
 from gateway.cluster.producer_id_owners import ProducerIdOwners
-from gateway.cluster.quotas import Quotas, place_limits
+from gateway.cluster.quotas import made_quotas, place_limits
 from gateway.cluster.replacement import Replacement
 from gateway.cluster.scram_users import Change, Refusal, ScramUsers, Upsertion
 from gateway.cluster.slot_leadership import SlotLeadership
@@ -40,8 +40,6 @@ from gateway.log.recovery.recovery import Recovery
 from gateway.log.retention import Retention
 from gateway.log.topic import Topic
 from gateway.quotas.alteration import Values
-from gateway.quotas.client_quotas import ClientQuotas
-from gateway.quotas.connection_rates import ConnectionRates
 from gateway.quotas.entities import Entity
 from gateway.security.acls import Acl
 from gateway.security.delegation_tokens import TokenSecret
@@ -110,7 +108,7 @@ class Cluster:
         self.producer_id_owners = ProducerIdOwners(context.catalog, self.scram_users)
         self.acls = Acls(context.catalog, settings)
         self.delegation_tokens = DelegationTokens(context.catalog, token_secret, settings, context.now_ms)
-        self.quotas = Quotas(context.catalog, ClientQuotas(_now_ms), ConnectionRates(_now_ms))
+        self.quotas = made_quotas(context.catalog, settings, _now_ms)
         self.dynamic = DynamicConfigs(context.catalog, self.node_id)
         self.gateways: OneGateway | SharedGateways = OneGateway(self.node_id, settings.rack)
         if isinstance(leadership, SlotLeadership):
@@ -212,19 +210,22 @@ class Cluster:
         replication_factor: int,
         *,
         feature: str = "",
+        maker: str = "",
     ) -> Topic:
-        """Make a topic; it serves at once. Raises KafkaError: TOPIC_ALREADY_EXISTS, or NOT_CONTROLLER: too
-        few stores have vouched for the catalog yet; or POLICY_VIOLATION: it is too large for a store; or
+        """Make a topic, on the account of `maker` ("": nobody's); it serves at once. Raises KafkaError:
+        TOPIC_ALREADY_EXISTS, or NOT_CONTROLLER: too few stores have vouched for the catalog yet; or
+        POLICY_VIOLATION: the catalog is too large for a store, or the maker has too many partitions; or
         UNSUPPORTED_VERSION: it needs a `feature`, which is not in effect.
         """
         await self._check_compared()
         self._check_size()
 
         async def create() -> Topic:
+            self.topics.check_share(maker, partitions)  # others of his may have been made meanwhile
             topic_id = topic_id_for(name, uuid.uuid4())
             in_force = self.dynamic.in_force
             topic = build_topic(
-                self.context, name, topic_id, partitions, replication_factor, configs, in_force
+                self.context, name, topic_id, partitions, replication_factor, configs, in_force, maker
             )
             await self._create(topic, feature)
             return self.topics.get(name) or topic
@@ -246,20 +247,23 @@ class Cluster:
                 raise exists from None
             await self.following.take()
 
-    async def add_partitions(self, topic: Topic, count: int) -> None:
-        """Have a topic of `count` partitions; the new ones serve at once.
+    async def add_partitions(self, topic: Topic, count: int, *, is_trusted: bool = True) -> None:
+        """Have a topic of `count` partitions; the new ones serve at once. `is_trusted`: who asks may have the
+        topic's maker exceed his share.
 
         Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION or INVALID_PARTITIONS when somebody else was faster;
-        POLICY_VIOLATION: the catalog is too large for a store.
+        POLICY_VIOLATION: the catalog is too large for a store, or the topic's maker has too many partitions.
         """
         self._check_size()
-        await self.changes.make(partial(self._add_partitions, topic, count))
+        await self.changes.make(partial(self._add_partitions, topic, count, is_trusted=is_trusted))
 
-    async def _add_partitions(self, topic: Topic, count: int) -> None:
+    async def _add_partitions(self, topic: Topic, count: int, *, is_trusted: bool) -> None:
         self._check_there(topic)
         before = len(topic.partitions)
         if count <= before:
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {before} partition(s).")
+        if not is_trusted:
+            self.topics.check_share(topic.maker, count - before)
         with self.following.making(topic):
             await self._put_topic(topic, topic_record(topic, partitions=count))
             await self.following.take()

@@ -216,7 +216,7 @@ class Following:
             self._recovery.begin(self._place(added))
             for partition in topic.partitions:
                 partition.settings_changed(announce=True)
-            self._topics.grew(len(added))
+            self._topics.grew(topic, len(added))
         if value["configs"] != topic.configs:
             topic.configs = value["configs"]
             apply_configs([topic], self._dynamic.in_force, announce=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -28,15 +28,17 @@ from gateway.configs.broker_validation import (
 )
 from gateway.configs.checks import parse_address_counts
 from gateway.quotas.alteration import Values, altered
+from gateway.quotas.client_quotas import ClientQuotas
+from gateway.quotas.connection_rates import ConnectionRates
 from gateway.quotas.entities import IP, BadQuota, Entity, check_entity, check_value, described, sorted_pairs
 from gateway.quotas.places import PlaceLimits, Places
+from gateway.quotas.rate import Windows
 from gateway.security.access import java_address
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from gateway.catalog.interface import Catalog
-    from gateway.quotas.client_quotas import ClientQuotas
-    from gateway.quotas.connection_rates import ConnectionRates
+    from gateway.common.settings import LogSettings
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +99,15 @@ def place_limits(configs: Mapping[str, str]) -> PlaceLimits:
     return PlaceLimits()._replace(**numbers, of_some=of_some)
 
 
+def made_quotas(catalog: Catalog, settings: LogSettings, now_ms: Callable[[], int]) -> Quotas:
+    """Those of a gateway with these settings. `now_ms` is a clock that does not go back."""
+    windows = Windows(settings.quota_window_num, settings.quota_window_size_seconds * 1_000)
+    of_changes = Windows(
+        settings.controller_quota_window_num, settings.controller_quota_window_size_seconds * 1_000
+    )
+    return Quotas(catalog, ClientQuotas(now_ms, windows, of_changes), ConnectionRates(now_ms, windows))
+
+
 class Quotas:
     """Those of a cluster, as of the last key that was taken (`gateway.cluster.following`); `clients` and
     `connections` go by them.
@@ -105,7 +116,7 @@ class Quotas:
     def __init__(self, catalog: Catalog, clients: ClientQuotas, connections: ConnectionRates) -> None:
         self.clients = clients
         self.connections = connections
-        self.places = Places()
+        self.places = Places(clients.windows)
         self._catalog = catalog
         self._by_key: dict[str, Kept] = {}
         self._of_ips: dict[str, Kept] = {}

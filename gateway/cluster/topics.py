@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from gateway.catalog import keys
 from gateway.catalog.interface import MAX_VALUE_BYTES, Entry
+from gateway.common.shares import Shares
 from gateway.common.topic_names import collision_key, has_collision_characters, is_internal
 from gateway.configs.effective import EffectiveTopicConfigs, effective_topic_configs
 from gateway.configs.internal import COMPACTED_TOPICS, MIN_INTERNAL_MESSAGE_BYTES
@@ -20,10 +21,21 @@ have: all of a partition is read before its groups are served, and the open segm
 50 dirty partitions this leaves some hundred MB to read, and not gigabytes."""
 
 
+MAX_PARTITIONS: Final = 20_000
+"""Partitions of all topics together. Each takes some kilobytes of memory and has to be recovered at start;
+Kafka advises against more than 4,000 per broker. Beyond it a topic is POLICY_VIOLATION. Where there are ACLs,
+the topics that one principal has made may have half of what others leave."""
+
+MAX_MAKER_CHARS: Final = 300
+"""Characters of a maker that are believed: "User:" and the longest name that somebody may have."""
+
+
 class Topics:
     """In memory. `gateway.cluster.following` has them be as the catalog says."""
 
     def __init__(self) -> None:
+        self.shares = Shares(MAX_PARTITIONS)
+        """Whose partitions they are, by the makers of their topics."""
         self.revision = 0
         """Goes up with every change: for caches of what is derived from the topics."""
         self._by_name: dict[str, Topic] = {}
@@ -48,7 +60,7 @@ class Topics:
     def add(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
-        self._partitions += len(topic.partitions)
+        self._count(topic, len(topic.partitions))
         if has_collision_characters(topic.name):
             self._by_collision_key[collision_key(topic.name)] = topic.name
         self.changed()
@@ -56,7 +68,7 @@ class Topics:
     def remove(self, topic: Topic) -> None:
         del self._by_name[topic.name]
         del self._by_id[topic.id]
-        self._partitions -= len(topic.partitions)
+        self._count(topic, -len(topic.partitions))
         if self._by_collision_key.get(collision_key(topic.name)) == topic.name:
             del self._by_collision_key[collision_key(topic.name)]
         self.changed()
@@ -66,10 +78,27 @@ class Topics:
         self.revision += 1
         self._sorted = None
 
-    def grew(self, partitions: int) -> None:
+    def grew(self, topic: Topic, partitions: int) -> None:
         """A topic that is there has so many partitions more."""
-        self._partitions += partitions
+        self._count(topic, partitions)
         self.changed()
+
+    def check_share(self, maker: str, partitions: int) -> None:
+        """Whether the topics of `maker` may have so many partitions more. Raises KafkaError:
+        POLICY_VIOLATION.
+        """
+        shares = self.shares
+        if maker and not shares.has_room(maker, partitions):
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"The topics that {maker} has made have {shares.held(maker)} partitions, and {partitions} "
+                f"more would be too many: they may have {shares.share(maker)}, half of what others leave of "
+                f"{shares.total}. Delete topics that are not needed, or have a super user make it.",
+            )
+
+    def _count(self, topic: Topic, partitions: int) -> None:
+        self._partitions += partitions
+        self.shares.charge(topic.maker, partitions)
 
     def partition_count(self) -> int:
         """How many partitions all topics have together."""
@@ -89,14 +118,15 @@ def build_topic(
     replication_factor: int,
     configs: dict[str, str],
     defaults: Mapping[str, str] | None = None,
+    maker: str = "",
 ) -> Topic:
-    """A topic with its partitions, which are not recovered yet.
+    """A topic with its partitions, which are not recovered yet. `maker`: see `Topic`.
 
     `defaults` are the broker configs that were set while a gateway ran: defaults of topic configs are among
     them.
     """
     settings = effective_topic_configs(configs, defaults)
-    topic = Topic(name, topic_id, configs, settings, replication_factor, is_internal(name))
+    topic = Topic(name, topic_id, configs, settings, replication_factor, is_internal(name), maker=maker)
     _bound_internal(topic)
     topic.partitions = [Partition(context, topic, index) for index in range(partitions)]
     return topic
@@ -147,9 +177,16 @@ def topic_of(context: LogContext, entry: Entry, defaults: Mapping[str, str] | No
         value["replication_factor"],
         value["configs"],
         defaults,
+        _maker(value),
     )
     topic.revision = entry.mod_revision
     return topic
+
+
+def _maker(record: Mapping[str, Any]) -> str:
+    """Who is written down as the maker of a topic: since there are makers, and where there was one."""
+    maker = record.get("maker", "")
+    return maker if isinstance(maker, str) and len(maker) <= MAX_MAKER_CHARS else ""
 
 
 def topic_record(
@@ -159,14 +196,15 @@ def topic_record(
 
     Raises KafkaError: INVALID_CONFIG; the configs are too large together.
     """
-    record = keys.pack(
-        {
-            "id": topic.id.hex(),
-            "partitions": len(topic.partitions) if partitions is None else partitions,
-            "replication_factor": topic.replication_factor,
-            "configs": topic.configs if configs is None else configs,
-        }
-    )
+    fields: dict[str, Any] = {
+        "id": topic.id.hex(),
+        "partitions": len(topic.partitions) if partitions is None else partitions,
+        "replication_factor": topic.replication_factor,
+        "configs": topic.configs if configs is None else configs,
+    }
+    if topic.maker:
+        fields["maker"] = topic.maker  # who does not know the field passes it over
+    record = keys.pack(fields)
     if len(record) > MAX_VALUE_BYTES:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,

@@ -44,6 +44,18 @@ class LogSettings:
     """Milliseconds after which a client of a listener with SASL has to say again who it is; 0: never. Kafka's
     `connections.max.reauth.ms`."""
 
+    quota_window_num: int = 11
+    """Samples over which rates of quotas are measured; Kafka's `quota.window.num`."""
+
+    quota_window_size_seconds: int = 1
+    """Seconds of each; Kafka's `quota.window.size.seconds`."""
+
+    controller_quota_window_num: int = 11
+    """Windows whose changes of topics may be made at once; Kafka's `controller.quota.window.num`."""
+
+    controller_quota_window_size_seconds: int = 1
+    """Seconds of each; Kafka's `controller.quota.window.size.seconds`."""
+
     delegation_token_max_lifetime_ms: int = 7 * 24 * 3600 * 1000
     """Milliseconds after which a delegation token ends for good; Kafka's
     `delegation.token.max.lifetime.ms`."""

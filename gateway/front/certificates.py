@@ -10,7 +10,7 @@ import logging
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,9 @@ from typing import Final
 import trio
 
 from gateway.common.metrics import Figure, Gauge
-from gateway.security.certificate import first_in_pem, parse_certificate
+from gateway.security.certificate import ENDS_SOON, NotACertificate, parse_certificate
+from gateway.security.key_store import BadStore
+from gateway.security.tls_files import authorities, load_own
 from mesh.private_files import warn_if_readable
 
 LOOK_SECONDS: Final = 5.0
@@ -43,12 +45,17 @@ class BadCertificates(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CertificateFiles:
-    """PEM files. `key` may be in `certificate`, too. `client_ca` has those who sign clients' certificates."""
+    """PEM files, or PKCS#12 stores. `key` may be in `certificate`, too. `client_ca` has those who sign
+    clients' certificates. The passwords of `certificate`, or `key`, and of `client_ca` are in files of their
+    own.
+    """
 
     certificate: Path
     key: Path | None = None
     client_ca: Path | None = None
     client_auth: ClientAuth = ClientAuth.NONE
+    password_file: Path | None = None
+    ca_password_file: Path | None = None
 
 
 class Certificates:
@@ -86,7 +93,10 @@ class Certificates:
     def _looks(self) -> tuple[tuple[int, int, int], ...]:
         """What tells that a file is another one than before."""
         files = self._files
-        return tuple(_stat(path) for path in (files.certificate, files.key, files.client_ca) if path)
+        passwords = files.password_file, files.ca_password_file
+        return tuple(
+            _stat(path) for path in (files.certificate, files.key, files.client_ca, *passwords) if path
+        )
 
 
 CERTIFICATE: Final[Sequence[Figure[Certificates]]] = (
@@ -110,31 +120,42 @@ def _stat(path: Path) -> tuple[int, int, int]:
 def _read(files: CertificateFiles) -> tuple[ssl.SSLContext, ssl.SSLContext, datetime]:
     """As `Certificates` has them. Raises BadCertificates."""
     warn_if_readable(files.key or files.certificate, "the private key in it")
-    of_clients, of_pages = _context(files), _context(files)
+    (of_clients, certificate), (of_pages, _) = _context(files), _context(files)
     _ask_clients(of_clients, files)
     try:
-        text = files.certificate.read_text(encoding="ascii", errors="replace")
-        ends = parse_certificate(first_in_pem(text)).ends
-    except (OSError, ValueError) as error:
+        ends = parse_certificate(certificate).ends
+    except NotACertificate as error:
         raise BadCertificates(f"{files.certificate}: {_said(error)}") from None
-    if ends < datetime.now(UTC):
+    left = ends - datetime.now(UTC)
+    if left < timedelta(0):
         logger.warning("%s: it has ended, at %s: clients refuse it", files.certificate, ends.isoformat())
+    elif left < ENDS_SOON:
+        logger.warning(
+            "%s: it ends in %d days, at %s: put another one there, it is read again by itself",
+            files.certificate,
+            left.days,
+            ends.isoformat(),
+        )
     return of_clients, of_pages, ends
 
 
-def _context(files: CertificateFiles) -> ssl.SSLContext:
-    """TLS 1.2 and 1.3, with the ciphers that Python takes for good. Raises BadCertificates."""
+def _context(files: CertificateFiles) -> tuple[ssl.SSLContext, bytes]:
+    """TLS 1.2 and 1.3, with the ciphers that Python takes for good; and the certificate that it shows, as
+    DER. Raises BadCertificates.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     try:
-        context.load_cert_chain(files.certificate, files.key, password=_no_password)
+        certificate = load_own(context, files.certificate, files.key, files.password_file)
+    except BadStore as error:
+        raise BadCertificates(f"{files.certificate}: {error}") from None
     except (OSError, ValueError) as error:
         raise BadCertificates(
             f"{_names(files.certificate, files.key)}: {_said(error)}; what is needed is a certificate with "
-            "its chain, and the private key that fits, both as PEM, without a password"
+            "its chain, and the private key that fits, both as PEM without a password, or a PKCS#12 store"
         ) from None
-    return context
+    return context, certificate
 
 
 def _ask_clients(context: ssl.SSLContext, files: CertificateFiles) -> None:
@@ -144,16 +165,11 @@ def _ask_clients(context: ssl.SSLContext, files: CertificateFiles) -> None:
     if files.client_ca is None:
         raise BadCertificates("clients are asked for certificates: say who signs them (--tls-client-ca)")
     try:
-        context.load_verify_locations(files.client_ca)
+        context.load_verify_locations(**authorities(files.client_ca, files.ca_password_file))
     except (OSError, ValueError) as error:
         raise BadCertificates(f"{files.client_ca}: {_said(error)}") from None
     is_required = files.client_auth is ClientAuth.REQUIRED
     context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
-
-
-def _no_password() -> str:
-    """Else OpenSSL would ask for one on the terminal."""
-    raise ValueError("the key has a password")
 
 
 def _names(*paths: Path | None) -> str:

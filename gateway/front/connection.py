@@ -53,7 +53,12 @@ from gateway.common.metrics import MEASURED
 from gateway.common.waiting import call_before_blocking
 from gateway.common.work import FREE, Work
 from gateway.front.answer_queue import COALESCE_BYTES, AnswerQueue
-from gateway.front.authentication import Unauthenticated, check, framed, max_frame_bytes
+from gateway.front.authentication import (
+    Unauthenticated,
+    framed,
+    is_served,
+    max_frame_bytes,
+)
 from gateway.front.clients import Client
 from gateway.front.context import ConnectionContext
 from gateway.front.deadlines import Deadlines
@@ -408,8 +413,10 @@ class Connection:
         memory.receiving = size
         self._deadlines.frame_began = math.inf  # the client is not to blame for the time spent here
 
-    async def _serve(self, frame: memoryview) -> None:
-        """Handles one request, as far as it can be before its answer is there."""
+    async def _serve(self, frame: memoryview, *, refuses: bool = False) -> None:
+        """Handles one request, as far as it can be before its answer is there. `refuses`: a token is awaited,
+        and what else comes gets an error.
+        """
         started = perf_counter()
         context, memory, answers = self._context, self.memory, self._answers
         size = len(frame)
@@ -424,7 +431,8 @@ class Connection:
         deadlines.frame_began = math.inf
         deadlines.served += 1
         arrived = trio.current_time()
-        route, header = context.dispatcher.route(frame, context.limits.max_other_request_bytes)
+        dispatcher, most = context.dispatcher, context.limits.max_other_request_bytes
+        route, header = dispatcher.refusing_route(frame) if refuses else dispatcher.route(frame, most)
         self.access.api = route.name
         bill = None if self._busy is None else self._bill(self._busy, route, header)
         small, begins, decoded = size < MIN_COUNTED_REQUEST_BYTES, route.begin is not None, 0
@@ -569,8 +577,7 @@ class Connection:
             return
         else:
             route, header = self._context.dispatcher.route(frame, limits.max_other_request_bytes)
-            check(sasl, route, header.api_version, now_ms)
-            await self._serve(frame)
+            await self._serve(frame, refuses=not is_served(sasl, route, header.api_version, now_ms))
         if sasl.principal is not None and sasl.principal != self.access.principal:
             self._is(sasl.principal)
             self._deadlines.unknown_since = math.inf

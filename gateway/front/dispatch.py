@@ -12,14 +12,18 @@ What Kafka does with what it does not know, and so do we (`SocketServer.processC
 
 from __future__ import annotations
 
+from copy import copy
+from functools import partial
 from typing import Any
 
 from gateway.api.api_versions import API_VERSIONS_KEY, unsupported_version_handler
 from gateway.common.handlers import Api, AtOnce, Begin, BeginSmall, Decoder, Handler, Registry
 from gateway.common.metrics import ApiStats, Metrics
+from gateway.front.authentication import MAX_REFUSED_FRAME_BYTES, refuse
 from wireproto.kafka.api_keys import API_NAMES
 from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.headers import RequestHeader, parse_request_header
+from wireproto.kafka.requests import decode_request
 
 MAX_DECODED_ON_LOOP_BYTES = 64 * 1024
 """Bytes of a request that is decoded on the loop: about a millisecond for a Fetch of 2,000 partitions. One of
@@ -63,6 +67,15 @@ class Route:
         self.changes_cluster = api.changes_cluster
         self.stats = stats
 
+    def refusing(self) -> Route:
+        """The route of a request of this API that comes while a token is awaited."""
+        route = copy(self)
+        route.handler, route.begin, route.begin_small, route.at_once = refuse, None, None, None
+        route.changes_cluster = False
+        if self.decoder is not _without_body:
+            route.decoder = partial(decode_request, self.key)
+        return route
+
 
 class Dispatcher:
     """The routes of one gateway. The APIs are those that are registered when it is made."""
@@ -91,8 +104,15 @@ class Dispatcher:
                 return self._unsupported_api_versions, header
             raise UnsupportedRequest(_describe(header))
         if len(frame) > max_other_bytes and route.begin is None:
-            raise MalformedRequest(f"{route.name} request of {len(frame)} bytes, more than {max_other_bytes}")
+            raise _too_large(route, frame, max_other_bytes)
         return route, header
+
+    def refusing_route(self, frame: memoryview) -> tuple[Route, RequestHeader]:
+        """As `route`, for a request that comes while a token is awaited."""
+        route, header = self.route(frame, MAX_REFUSED_FRAME_BYTES)
+        if len(frame) > MAX_REFUSED_FRAME_BYTES:
+            raise _too_large(route, frame, MAX_REFUSED_FRAME_BYTES)
+        return route.refusing(), header
 
     def takes_long(self, route: Route, frame: memoryview) -> bool:
         """Whether the body may have so many elements that it is to be decoded in a worker thread.
@@ -111,6 +131,10 @@ class Dispatcher:
     def decode_large(route: Route, header: RequestHeader, frame: memoryview) -> Any:
         """As `decode`, whatever it has. Raises MalformedRequest."""
         return route.large_decoder(header.api_version, frame, header.body_offset)
+
+
+def _too_large(route: Route, frame: memoryview, most: int) -> MalformedRequest:
+    return MalformedRequest(f"{route.name} request of {len(frame)} bytes, more than {most}")
 
 
 def _without_body(_version: int, _frame: memoryview, _pos: int) -> None:

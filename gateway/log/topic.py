@@ -9,7 +9,8 @@ from gateway.log.partition import Partition
 @dataclass(slots=True, eq=False)
 class Topic:
     """`configs` are the overrides that were given; `settings` what is in force; `revision` the one that its
-    key has in the catalog, as far as this gateway knows.
+    key has in the catalog, as far as this gateway knows; `maker` on whose account its partitions are, "":
+    on nobody's.
     """
 
     name: str
@@ -20,6 +21,7 @@ class Topic:
     internal: bool = False
     partitions: list[Partition] = field(default_factory=list)
     revision: int = 0
+    maker: str = ""
     appended_records: int = 0
     appended_bytes: int = 0
     """Records, and bytes of their batches, that this life of the gateway has appended to it."""

@@ -19,17 +19,21 @@ from gateway.leadership.records import Address
 from gateway.peers.authentication import authenticate
 from gateway.peers.failures import PeerFailed
 from gateway.security.protocol import SecurityProtocol
+from gateway.security.tls_files import authorities, load_own
 
 
 class PeerSecurity(NamedTuple):
-    """`protocols`: of this gateway's listeners, by their names. `ca`: a PEM file with those who sign the
-    certificates of gateways; None: whom the system trusts. `certificate`, `key`: this gateway's own, PEM.
+    """`protocols`: of this gateway's listeners, by their names. `ca`: a file with those who sign the
+    certificates of gateways; None: whom the system trusts. `certificate`, `key`: this gateway's own. Files
+    are as `gateway.security.tls_files` reads them, with the passwords in files of their own.
     """
 
     protocols: Mapping[str, SecurityProtocol] = {}
     ca: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
+    password_file: Path | None = None
+    ca_password_file: Path | None = None
 
 
 class Opening:
@@ -62,15 +66,18 @@ class Opening:
             context = await trio.to_thread.run_sync(partial(_context, self._security))
             encrypted = trio.SSLStream(stream, context, server_hostname=host)
             await encrypted.do_handshake()
-        except (OSError, trio.BrokenResourceError) as error:
+        except (OSError, ValueError, trio.BrokenResourceError) as error:
             why = error.__cause__ or error
             raise PeerFailed(f"no TLS with {who}: {why}") from None
         return encrypted
 
 
 def _context(security: PeerSecurity) -> ssl.SSLContext:
-    """Made anew for each connection, so that files which have changed are read again. Raises OSError."""
-    context = ssl.create_default_context(cafile=security.ca)
+    """Made anew for each connection, so that files which have changed are read again. Raises OSError,
+    ValueError.
+    """
+    trusted = {} if security.ca is None else authorities(security.ca, security.ca_password_file)
+    context = ssl.create_default_context(**trusted)
     if security.certificate is not None:
-        context.load_cert_chain(security.certificate, security.key)
+        load_own(context, security.certificate, security.key, security.password_file)
     return context

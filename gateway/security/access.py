@@ -40,6 +40,12 @@ class Access(Protocol):
     """To whom belongs what he makes; None without an authorizer: to nobody."""
 
     @property
+    def maker(self) -> str:
+        """On whose account the topics are that he makes; "": on nobody's. Without an authorizer everybody may
+        delete them again, and who is a super user is trusted to know what he does.
+        """
+
+    @property
     def basis(self) -> object:
         """The same object for as long as all answers are the same."""
 
@@ -62,6 +68,7 @@ class Unrestricted:
     is_unrestricted = True
     basis: object = None
     owner: Principal | None = None
+    maker = ""
 
     def __init__(self, principal: Principal = ANONYMOUS) -> None:
         self.principal = principal
@@ -111,6 +118,11 @@ class ByAcls:
         self._remembered: dict[Question, bool] = {}
         self._somewhere: dict[tuple[Operation, ResourceType], bool] = {}
         self._basis = object()
+
+    @property
+    def maker(self) -> str:
+        is_super = self._in_force().is_super(self.principal)
+        return "" if is_super else str(self.principal)
 
     @property
     def basis(self) -> object:

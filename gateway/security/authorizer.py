@@ -161,12 +161,16 @@ class Authorizer:
         other._types = _with(self._types, changes)
         return other
 
+    def is_super(self, principal: Principal) -> bool:
+        """Whether nothing is denied to him."""
+        return str(principal) in self._super_users
+
     def decide(
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str
     ) -> Decision:
         """Whether `principal` at `host` (its address as Java writes it) may do this with a resource."""
         who = str(principal)
-        if who in self._super_users:
+        if self.is_super(principal):
             return Decision(True, Why.SUPER_USER)
         of_type = self._types.get(resource_type)
         allowing: Acl | None = None

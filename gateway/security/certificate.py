@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 SEQUENCE: Final = 0x30
@@ -21,6 +21,9 @@ VERSION: Final = 0xA0
 
 MAX_LENGTH_BYTES: Final = 3
 """Bytes that a length may have: 16 MiB is more than a handshake takes."""
+
+ENDS_SOON: Final = timedelta(days=14)
+"""So long before the end of a certificate it is said: as by the alert DafkaCertificateEnds."""
 
 PEM_BEGIN: Final = "-----BEGIN CERTIFICATE-----"
 PEM_END: Final = "-----END CERTIFICATE-----"
@@ -62,14 +65,20 @@ def first_in_pem(text: str) -> bytes:
     """The DER of the first certificate in a PEM file, which is the one that its owner shows. Raises
     NotACertificate.
     """
-    begin = text.find(PEM_BEGIN)
-    end = text.find(PEM_END, begin)
-    if begin < 0 or end < 0:
+    found = next(all_in_pem(text), None)
+    if found is None:
         raise NotACertificate("there is no certificate in it")
-    try:
-        return ssl.PEM_cert_to_DER_cert(text[begin : end + len(PEM_END)])
-    except ValueError as error:
-        raise NotACertificate(f"its certificate is broken: {error}") from None
+    return found
+
+
+def all_in_pem(text: str) -> Iterator[bytes]:
+    """The DER of each certificate in a PEM file. Raises NotACertificate: one of them is none."""
+    end = 0
+    while (begin := text.find(PEM_BEGIN, end)) >= 0 and (end := text.find(PEM_END, begin)) >= 0:
+        try:
+            yield ssl.PEM_cert_to_DER_cert(text[begin : end + len(PEM_END)])
+        except ValueError as error:
+            raise NotACertificate(f"its certificate is broken: {error}") from None
 
 
 def elements(data: bytes) -> Iterator[Element]:

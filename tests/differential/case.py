@@ -143,11 +143,13 @@ def as_each(
     return register
 
 
-def as_nobody(request: Any, versions: Iterable[int] | None = None) -> Callable[[Script], Script]:
+def as_nobody(
+    request: Any, versions: Iterable[int] | None = None, *, long: bool = False
+) -> Callable[[Script], Script]:
     """As `case`, asked on a listener with SASL by who has not said yet who he is."""
 
     def register(script: Script) -> Script:
-        _register(_name_of(script), request, versions, script, principal=NOBODY)
+        _register(_name_of(script), request, versions, script, long=long, principal=NOBODY)
         return script
 
     return register

@@ -23,6 +23,8 @@ from gateway.configs.broker_validation import OWN_EFFECT, TOPIC_DEFAULTS
 BY_OPTION: Final[dict[str, str]] = {
     "auto.create.topics.enable": "--auto-create-topics",
     "broker.rack": "--rack",
+    "controller.quota.window.num": "--controller-quota-window-num",
+    "controller.quota.window.size.seconds": "--controller-quota-window-size-seconds",
     "delegation.token.expiry.time.ms": "--delegation-token-expiry-time-ms",
     "delegation.token.max.lifetime.ms": "--delegation-token-max-lifetime-ms",
     "group.initial.rebalance.delay.ms": "--group-initial-rebalance-delay-ms",
@@ -36,6 +38,8 @@ BY_OPTION: Final[dict[str, str]] = {
     "max.incremental.fetch.session.cache.slots": "--fetch-session-slots",
     "num.partitions": "--partitions",
     "offsets.retention.minutes": "--offsets-retention-minutes",
+    "quota.window.num": "--quota-window-num",
+    "quota.window.size.seconds": "--quota-window-size-seconds",
 }
 """Broker config -> the option of `dafka standalone` and `dafka gateway` that sets it."""
 
@@ -57,8 +61,6 @@ TOLD: Final = frozenset(
 
 HELD: Final[dict[str, str]] = {
     "connections.max.idle.ms": "A connection without a request for so long is closed.",
-    "controller.quota.window.num": "Seconds' worth of changes of topics that may be made at once.",
-    "controller.quota.window.size.seconds": "The same, in windows of a second.",
     "delegation.token.expiry.check.interval.ms": "So often delegation tokens that are over are looked for.",
     "delete.topic.enable": "Topics can be deleted.",
     "fetch.max.bytes": "A Fetch gets no more bytes of records, but for a first batch that is larger.",
@@ -67,8 +69,6 @@ HELD: Final[dict[str, str]] = {
     "offsets.retention.check.interval.ms": "So often all groups are looked at for offsets to forget.",
     "offsets.topic.num.partitions": "Partitions of __consumer_offsets.",
     "offsets.topic.segment.bytes": "The topic config segment.bytes of __consumer_offsets.",
-    "quota.window.num": "Samples by which rates of quotas are measured.",
-    "quota.window.size.seconds": "How long each is, and most that a `request_percentage` throttles.",
     "socket.request.max.bytes": "A larger request ends the connection.",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": (
         "So often transactions are looked at that are open for too long."

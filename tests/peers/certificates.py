@@ -19,16 +19,24 @@ def self_signed(
 
 
 def signed(
-    directory: Path, by: tuple[Path, Path], name: str, subject: str, days: int = 30
+    directory: Path,
+    by: tuple[Path, Path],
+    name: str,
+    subject: str,
+    days: int = 30,
+    *,
+    is_servers: bool = False,
 ) -> tuple[Path, Path]:
-    """A certificate that another one signs, as a client shows it, and its key. Of days below 0: it has ended
-    already.
+    """A certificate that another one signs, as a client shows it, or a server of this machine, and its key.
+    Of days below 0: it has ended already.
     """
     certificate, key = _names(directory, name)
     request = directory / f"{name}.csr"
-    _run(["openssl", "req", "-new", *NEW_KEY, "-subj", subject, "-keyout", str(key), "-out", str(request)])
+    asked = [*NEW_KEY, "-subj", subject, *(["-addext", NAMES] if is_servers else [])]
+    _run(["openssl", "req", "-new", *asked, "-keyout", str(key), "-out", str(request)])
     signer = ["-CA", str(by[0]), "-CAkey", str(by[1]), "-CAcreateserial"]
     command = ["openssl", "x509", "-req", "-in", str(request), *signer, "-days", str(days)]
+    command += ["-copy_extensions", "copy"] if is_servers else []
     _run([*command, "-out", str(certificate)])
     return certificate, key
 

@@ -8,8 +8,13 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Any
 
-from kafka.protocol.admin import DescribeClusterRequest
-from kafka.protocol.metadata import ApiVersionsRequest
+from kafka.protocol.admin import (
+    AlterUserScramCredentialsRequest,
+    DescribeClusterRequest,
+    DescribeUserScramCredentialsRequest,
+    ElectLeadersRequest,
+)
+from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from tests.differential.case import REGISTERED, as_nobody, case
@@ -149,12 +154,56 @@ def unknown_tokens(side: Side, version: int) -> None:
 @as_nobody(SaslHandshakeRequest, [1])
 def others_between(side: Side, version: int) -> None:
     """Each API, while a token is awaited."""
-    for key in sorted(REGISTERED.keys() - {*OF_SASL}):
-        side.ask(shake(version), f"handshake before {key}")
-        answer = side.ask(sample(side, key, REGISTERED[key][-1]), f"API {key}")
-        if key == ApiVersionsRequest.API_KEY and not isinstance(answer, str):
-            only_ours(answer)
+    for key in _OTHERS:
+        _ask_between(side, key, REGISTERED[key][-1])
+
+
+@as_nobody(SaslHandshakeRequest, [1], long=True)
+def versions_between(side: Side, version: int) -> None:
+    """And in each version."""
+    for key in _OTHERS:
+        for asked in REGISTERED[key]:
+            _ask_between(side, key, asked)
+
+
+@as_nobody(SaslHandshakeRequest, [1])
+def several_between(side: Side, version: int) -> None:
+    """What names several of something, or nothing where others name some."""
+    user = DescribeUserScramCredentialsRequest.UserName
+    deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion
+    upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
+    made = {"mechanism": 1, "iterations": 4096, "salt": b"x", "salted_password": b"x"}
+    for label, request in {
+        "all topics": MetadataRequest(version=13, topics=None),
+        "users": DescribeUserScramCredentialsRequest(version=0, users=[user(name="b"), user(name="a")]),
+        "changed users": AlterUserScramCredentialsRequest(
+            version=0,
+            deletions=[deletion(name=name, mechanism=1) for name in "cac"],
+            upsertions=[upsertion(name=name, **made) for name in "ba"],
+        ),
+        "elections of all": ElectLeadersRequest(
+            version=2, election_type=0, topic_partitions=None, timeout_ms=1
+        ),
+        "keys": FindCoordinatorRequest(version=6, key_type=0, coordinator_keys=["a", "b", "a"]),
+        "versions": None,
+    }.items():
+        side.ask(shake(version), f"handshake before {label}")
+        if request is None:
+            _unknown_version(side, "unknown versions")
+        else:
+            side.ask(request, label)
         side.hang_up()
+
+
+_OTHERS = sorted(REGISTERED.keys() - {*OF_SASL})
+
+
+def _ask_between(side: Side, key: int, version: int) -> None:
+    side.ask(shake(1), f"handshake before {key} version {version}")
+    answer = side.ask(sample(side, key, version), f"API {key} version {version}")
+    if key == ApiVersionsRequest.API_KEY and not isinstance(answer, str):
+        only_ours(answer)
+    side.hang_up()
 
 
 @as_nobody(SaslHandshakeRequest, [1])

@@ -26,6 +26,7 @@ class Recording:
     principal = Principal(USER, "recorded")
     """Somebody, as if by a certificate: who is not known may not ask for everything."""
     owner: Principal | None = principal
+    maker = str(principal)
     api = ""
 
     @property

@@ -1,9 +1,11 @@
 """A Kafka server that answers as a test tells it: one thread, blocking sockets, a free port of 127.0.0.1."""
 
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
@@ -24,10 +26,11 @@ class FakeKafka:
     """By default one broker, itself, with the topics in `topics` (name -> partitions), all of them empty.
 
     `answers` maps an API key to a function from decoded request to response; None closes the connection.
-    `versions` is what ApiVersions tells. `requests` are those that came. A context manager.
+    `versions` is what ApiVersions tells. `requests` are those that came. With `tls`, a certificate and its
+    key, it speaks TLS. What is no request is hung up on. A context manager.
     """
 
-    def __init__(self, topics: dict[str, int] | None = None) -> None:
+    def __init__(self, topics: dict[str, int] | None = None, tls: tuple[Path, Path] | None = None) -> None:
         self.topics = {"orders": 2} if topics is None else topics
         self.versions = {key: REQUEST_CLASSES[key].valid_versions for key in ANSWERED}
         self.cluster_id = CLUSTER
@@ -42,6 +45,10 @@ class FakeKafka:
             ApiKey.LIST_OFFSETS: self.list_offsets,
             ApiKey.FETCH: self.fetch,
         }
+        self._tls: ssl.SSLContext | None = None
+        if tls is not None:
+            self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._tls.load_cert_chain(*tls)
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
         self.address = f"127.0.0.1:{self.port}"
@@ -71,8 +78,10 @@ class FakeKafka:
 
     def _serve(self, connection: socket.socket) -> None:
         try:
+            if self._tls is not None:
+                connection = self._tls.wrap_socket(connection, server_side=True)
             with connection, connection.makefile("rb") as stream:
-                while head := stream.read(4):
+                while (head := stream.read(4)) and head[0] == 0:
                     answer = self._answer(memoryview(stream.read(struct.unpack(">i", head)[0])))
                     if answer is None:
                         return

@@ -29,13 +29,13 @@ class SlowBroker(FakeBroker):
         self.defect: Exception | None = None
 
     async def create_topic(
-        self, name: str, partitions: int, configs: dict[str, str], replication_factor: int
+        self, name: str, partitions: int, configs: dict[str, str], replication_factor: int, *, maker: str = ""
     ) -> Any:
         await self.let.acquire()
         self.created.append(name)
         if self.defect is not None:
             raise self.defect
-        return await super().create_topic(name, partitions, configs, replication_factor)
+        return await super().create_topic(name, partitions, configs, replication_factor, maker=maker)
 
     async def create(self, count: int) -> None:
         for _ in range(count):
@@ -240,3 +240,16 @@ def test_a_failed_disk_ends_the_gateway() -> None:
     broker.automatic_creation.ask("h", ["a"])
     with pytest.raises(CatalogFailed):
         trio.run(broker.automatic_creation.run)
+
+
+def test_a_topic_that_was_asked_for_is_on_the_account_of_who_asked() -> None:
+    broker = SlowBroker()
+
+    async def body(creation: AutomaticCreation) -> None:
+        creation.ask("h", ["a"], maker="User:a")
+        creation.ask("h", ["b"])
+        await broker.create(2)
+        assert {name: topic.maker for name, topic in broker.topics.topics.items()} == {"a": "User:a", "b": ""}
+        assert broker.topics.checked == [("User:a", 1), ("", 1)]
+
+    at_work(broker, body)

@@ -109,6 +109,14 @@ class FakePartition:
 class FakeTopics:
     def __init__(self) -> None:
         self.topics: dict[str, Any] = {}
+        self.checked: list[tuple[str, int]] = []
+        """Whose share was asked about, and for how many partitions."""
+        self.refused: KafkaError | None = None
+
+    def check_share(self, maker: str, partitions: int) -> None:
+        self.checked.append((maker, partitions))
+        if maker and self.refused is not None:
+            raise self.refused
 
     def get(self, name: str) -> Any:
         return self.topics.get(name)
@@ -196,6 +204,10 @@ class FakeBroker:
                 "auto_create_topics": True,
                 "relax_replication_factor": False,
                 "trust_batches": False,
+                "quota_window_num": 11,
+                "quota_window_size_seconds": 1,
+                "controller_quota_window_num": 11,
+                "controller_quota_window_size_seconds": 1,
                 "delegation_token_expiry_time_ms": 86_400_000,
                 "delegation_token_max_lifetime_ms": 604_800_000,
                 "admin_client_writes": False,
@@ -259,6 +271,7 @@ class FakeBroker:
             name=name,
             id=uuid.uuid4().bytes,
             partitions=[FakePartition(index) for index in range(partitions)],
+            maker="",
             configs={key.replace("_", "."): value for key, value in configs.items()},
             replication_factor=1,
             internal=is_internal(name),
@@ -267,7 +280,7 @@ class FakeBroker:
         return topic
 
     async def create_topic(
-        self, name: str, partitions: int, configs: dict[str, str], replication_factor: int
+        self, name: str, partitions: int, configs: dict[str, str], replication_factor: int, *, maker: str = ""
     ) -> Any:
         await trio.lowlevel.checkpoint()
         if self.failure:
@@ -275,10 +288,10 @@ class FakeBroker:
         if name in self.topics.topics:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         topic = self.add(name, partitions)
-        topic.configs, topic.replication_factor = configs, replication_factor
+        topic.configs, topic.replication_factor, topic.maker = configs, replication_factor, maker
         return topic
 
-    async def add_partitions(self, topic: Any, count: int) -> None:
+    async def add_partitions(self, topic: Any, count: int, **_: Any) -> None:
         await trio.lowlevel.checkpoint()
         if self.failure:
             raise self.failure

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.administration import topic_creation
 from gateway.api import create_partitions
+from gateway.security.access import UNRESTRICTED
 from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
 from tests.unit.gateway.api.asking import NODE_ID, FakeBroker, allowed, ask, request_class
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -215,3 +216,14 @@ def test_a_double_is_that_for_everybody_and_time_runs_out_only_for_what_may_be_c
     found = create(broker, topic("c", 2), topic("a", 2), timeout_ms=0)
     assert [(name, code) for name, code, _ in found] == [("c", TIMED_OUT), ("a", TIMED_OUT)]
     assert count(broker, "a") == 1
+
+
+def test_more_partitions_are_on_the_account_of_the_topics_maker() -> None:
+    broker = FakeBroker()
+    broker.add("a").maker = "User:maker"
+    broker.topics.refused = KafkaError(ErrorCode.POLICY_VIOLATION, "too many of the maker's")
+    broker.access = allowed(ALTER_A)
+    assert create(broker, topic("a", 3)) == [("a", 44, "too many of the maker's")]
+    assert broker.topics.checked == [("User:maker", 2)]
+    broker.access = UNRESTRICTED
+    assert create(broker, topic("a", 3)) == [("a", 0, None)]

@@ -11,8 +11,9 @@ import trio
 
 from gateway.administration import topic_creation
 from gateway.common import log_limit
+from gateway.security.access import UNRESTRICTED
 from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
-from tests.unit.gateway.api.asking import FakeBroker, allowed, ask, request_class
+from tests.unit.gateway.api.asking import ALICE, FakeBroker, allowed, ask, request_class
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 Create = request_class(19)
@@ -292,7 +293,7 @@ def test_one_topic_waits_for_the_word_of_the_stores_and_not_each(monkeypatch: py
     """A second for each of some thousand topics would be hours."""
     broker, tried = FakeBroker(), []
 
-    async def refuse(name: str, *_: Any) -> Any:
+    async def refuse(name: str, *_: Any, **__: Any) -> Any:
         tried.append(name)
         await trio.lowlevel.checkpoint()
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "too few stores")
@@ -380,3 +381,17 @@ def test_time_runs_out_only_for_what_may_be_created() -> None:
     assert errors(broker, topic("b"), timeout_ms=0) == [("b", DENIED)]
     assert errors(broker, topic("a"), topic("b"), timeout_ms=0) == [("a", 7), ("b", 7)]
     assert broker.topics.all() == []
+
+
+def test_topics_are_made_on_the_account_of_who_makes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = FakeBroker()
+    broker.access = allowed(CREATE_ALL)
+    assert errors(broker, topic("a", 3)) == [("a", 0)]
+    assert broker.topics.get("a").maker == str(ALICE)
+    broker.topics.refused = KafkaError(ErrorCode.POLICY_VIOLATION, "too many of hers")
+    (found,) = create(broker, topic("b", 4))
+    assert (found["error_code"], found["error_message"]) == (44, "too many of hers")
+    assert broker.topics.checked == [(str(ALICE), 3), (str(ALICE), 4)]
+    broker.access = UNRESTRICTED
+    assert errors(broker, topic("b")) == [("b", 0)]
+    assert broker.topics.get("b").maker == ""

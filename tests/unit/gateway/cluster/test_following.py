@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -110,6 +111,30 @@ def test_a_topic_serves_when_its_creation_is_answered_whoever_takes_the_change_f
         assert [one.state for one in made.partitions] == [PartitionState.READY] * 2
         await two.first.add_partitions(made, 4)
         assert [one.state for one in made.partitions] == [PartitionState.READY] * 4
+
+    run(body)
+
+
+def test_whose_a_topic_is_is_known_to_both_and_stays_so() -> None:
+    async def body(two: Two) -> None:
+        made = await two.first.create_topic("orders", 3, {}, 1, maker="User:a")
+        await two.first.alter_topic(made, lambda configs: {**configs, "retention.ms": "1000"})
+        await two.first.add_partitions(made, 5)
+        await wait_all_tasks_blocked()
+        for broker in (two.first, two.second):
+            assert broker.topics.shares.held("User:a") == 5
+        most = two.first.topics.shares.share("User:a")
+        for ask in (
+            partial(two.first.create_topic, "more", most - 4, {}, 1, maker="User:a"),
+            partial(two.first.add_partitions, made, most + 1, is_trusted=False),
+        ):
+            with pytest.raises(KafkaError) as raised:
+                await ask()
+            assert raised.value.code is ErrorCode.POLICY_VIOLATION
+        await two.first.delete_topic(made)
+        await wait_all_tasks_blocked()
+        for broker in (two.first, two.second):
+            assert broker.topics.shares.held("User:a") == broker.topics.shares.used == 0
 
     run(body)
 

@@ -12,7 +12,8 @@ import trio.testing
 from gateway.catalog import keys
 from gateway.catalog.interface import unchanged
 from gateway.cluster.entry_check import unreadable
-from gateway.cluster.quotas import Kept, Quotas, key_of, pack, unpack
+from gateway.cluster.quotas import Kept, Quotas, key_of, made_quotas, pack, unpack
+from gateway.common.settings import LogSettings
 from gateway.quotas.client_quotas import ClientQuotas
 from gateway.quotas.connection_rates import ConnectionRates
 from gateway.quotas.entities import CLIENT_ID, IP, USER, BadQuota, Entity
@@ -180,3 +181,38 @@ def test_an_entry_is_where_its_key_says() -> None:
     value = pack(Kept(ALICE, {"producer_byte_rate": 1.0}))
     assert not unreadable({key_of(ALICE): value})
     assert unreadable({key_of(APP): value}) == {key_of(APP): "its key is missing or wrong"}
+
+
+def test_the_windows_of_the_settings_say_what_may_be_used_at_once() -> None:
+    async def main() -> None:
+        for settings, at_once, changed in (
+            (LogSettings(), 100, 110),
+            (LogSettings(quota_window_num=3, quota_window_size_seconds=30), 600, 110),
+            (LogSettings(controller_quota_window_num=2, controller_quota_window_size_seconds=4), 100, 80),
+        ):
+            quotas = made_quotas(MemoryCatalog(), settings, lambda: 0)
+            await quotas.alter({ALICE: {"producer_byte_rate": 10, "controller_mutation_rate": 10}}, {})
+            follow(quotas, ALICE)
+            charges = quotas.clients.charges("alice", "")
+            charges.produced(at_once)
+            assert charges.throttle_ms == 0
+            charges.produced(1)
+            assert charges.throttle_ms > 0
+            assert charges.may_change(changed, strictly=True)
+            assert charges.may_change(1, strictly=True), "the last one of what is there may take more"
+            assert not charges.may_change(1, strictly=True)
+
+    trio.run(main)
+
+
+def test_addresses_have_the_windows_of_the_settings_too() -> None:
+    async def main() -> None:
+        settings = LogSettings(quota_window_num=3, quota_window_size_seconds=2)
+        quotas = made_quotas(MemoryCatalog(), settings, lambda: 0)
+        await quotas.alter({ANY_ADDRESS: {"connection_creation_rate": 1}}, {ANY_ADDRESS: ""})
+        follow(quotas, ANY_ADDRESS)
+        throttled = [quotas.connections.excess_ms("10.0.0.1", "10.0.0.1") for _ in range(5)]
+        assert throttled[:4] == [0] * 4
+        assert throttled[4] > 0
+
+    trio.run(main)

@@ -4,9 +4,22 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.cluster.topics import INTERNAL_SEGMENT_BYTES, apply_configs, build_topic
+from gateway.catalog import keys
+from gateway.catalog.interface import Entry
+from gateway.cluster import topics as topics_module
+from gateway.cluster.topics import (
+    INTERNAL_SEGMENT_BYTES,
+    MAX_MAKER_CHARS,
+    Topics,
+    apply_configs,
+    build_topic,
+    topic_of,
+    topic_record,
+)
 from gateway.configs.internal import COMPACTED_TOPICS, MIN_INTERNAL_MESSAGE_BYTES
+from gateway.log.partition import Partition
 from gateway.log.topic import Topic
+from wireproto.kafka.errors import ErrorCode, KafkaError
 
 
 def topic(name: str, segment_bytes: int | None) -> Topic:
@@ -51,3 +64,63 @@ def test_a_small_limit_of_the_broker_does_not_keep_groups_from_being_written(
     later = topic(name, None)
     apply_configs([later], defaults, announce=False)
     assert later.settings.max_message_bytes == in_force
+
+
+# shares -------------------------------------------------------------------------------------------------
+
+
+def of(maker: str, name: str, partitions: int) -> Topic:
+    """A topic of somebody's. What its partitions are does not matter."""
+    made = build_topic(cast(Any, None), name, name.encode().ljust(16), 0, 1, {}, maker=maker)
+    made.partitions = [cast(Partition, None)] * partitions
+    return made
+
+
+def refused(topics: Topics, maker: str, partitions: int) -> str:
+    with pytest.raises(KafkaError) as raised:
+        topics.check_share(maker, partitions)
+    assert raised.value.code is ErrorCode.POLICY_VIOLATION
+    return raised.value.message
+
+
+def test_one_principal_has_half_of_what_others_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics_module, "MAX_PARTITIONS", 100)
+    topics = Topics()
+    topics.add(of("", "of nobody", 20))
+    topics.check_share("User:a", 40)
+    topics.add(of("User:a", "first", 40))
+    assert refused(topics, "User:a", 1) == (
+        "The topics that User:a has made have 40 partitions, and 1 more would be too many: they may have 40, "
+        "half of what others leave of 100. Delete topics that are not needed, or have a super user make it."
+    )
+    topics.check_share("", 1)
+    topics.check_share("User:b", 20)
+    refused(topics, "User:b", 21)
+
+
+def test_what_grows_counts_and_what_is_deleted_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics_module, "MAX_PARTITIONS", 10)
+    topics, mine = Topics(), of("User:a", "mine", 2)
+    topics.add(mine)
+    topics.check_share("User:a", 3)
+    mine.partitions = mine.partitions * 2
+    topics.grew(mine, 2)
+    topics.check_share("User:a", 1)
+    refused(topics, "User:a", 2)
+    topics.remove(mine)
+    assert topics.partition_count() == 0
+    topics.check_share("User:a", 5)
+
+
+def test_a_record_has_its_maker_where_there_is_one() -> None:
+    plain = keys.unpack(topic_record(of("", "orders", 0)))
+    assert sorted(plain) == ["configs", "id", "partitions", "replication_factor"]
+    owned = topic_record(of("User:a", "orders", 0), configs={"retention.ms": "1"})
+    assert keys.unpack(owned)["maker"] == "User:a"
+    assert topic_of(cast(Any, None), Entry(keys.topic_key("orders"), owned, 1, 1)).maker == "User:a"
+
+
+@pytest.mark.parametrize("maker", [None, 7, ["User:a"], "x" * (MAX_MAKER_CHARS + 1)])
+def test_a_maker_that_cannot_be_one_is_nobody(maker: object) -> None:
+    record = keys.unpack(topic_record(of("", "orders", 0))) | {"maker": maker}
+    assert topic_of(cast(Any, None), Entry(keys.topic_key("orders"), keys.pack(record), 1, 1)).maker == ""

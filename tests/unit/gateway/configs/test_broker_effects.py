@@ -24,7 +24,6 @@ from gateway.groups.expiry import CHECK_SECONDS
 from gateway.groups.internal_topic import OFFSETS_TOPIC_CONFIGS, OFFSETS_TOPIC_PARTITIONS
 from gateway.groups.offsets import OFFSET_METADATA_MAX_BYTES
 from gateway.journal.group_commit import WRITE_TIMEOUT_SECONDS
-from gateway.quotas.rate import KAFKAS_WINDOWS
 from gateway.transactions.coordinator import MAX_TIMEOUT_MS
 from gateway.transactions.internal_topic import TRANSACTION_TOPIC_CONFIGS, TRANSACTION_TOPIC_PARTITIONS
 from gateway.transactions.sweep import EXPIRATION_MS, EXPIRY_SECONDS, TIMEOUTS_SECONDS
@@ -35,8 +34,6 @@ from wireproto.kafka.errors import KafkaError
 
 CONSTANTS: dict[str, object] = {
     "connections.max.idle.ms": int(IDLE_SECONDS * 1000),
-    "controller.quota.window.num": KAFKAS_WINDOWS.samples,
-    "controller.quota.window.size.seconds": KAFKAS_WINDOWS.each_ms // 1000,
     "delegation.token.expiry.check.interval.ms": int(TOKENS_SWEPT_SECONDS * 1000),
     "delete.topic.enable": "true",
     "fetch.max.bytes": MAX_RESPONSE_BYTES,
@@ -45,8 +42,6 @@ CONSTANTS: dict[str, object] = {
     "offsets.retention.check.interval.ms": int(CHECK_SECONDS * 1000),
     "offsets.topic.num.partitions": OFFSETS_TOPIC_PARTITIONS,
     "offsets.topic.segment.bytes": OFFSETS_TOPIC_CONFIGS["segment.bytes"],
-    "quota.window.num": KAFKAS_WINDOWS.samples,
-    "quota.window.size.seconds": KAFKAS_WINDOWS.each_ms // 1000,
     "socket.request.max.bytes": MAX_REQUEST_BYTES,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": int(TIMEOUTS_SECONDS * 1000),
     "transaction.max.timeout.ms": MAX_TIMEOUT_MS,
@@ -71,6 +66,8 @@ def test_what_a_gateway_shows_of_its_own_is_by_an_option_or_told() -> None:
             "partitions", "auto_create_topics", "retention_check_interval_ms", "compaction_backoff_ms",
             "group_initial_rebalance_delay_ms", "group_min_session_timeout_ms",
             "group_max_session_timeout_ms", "group_max_size", "offsets_retention_minutes",
+            "quota_window_num", "quota_window_size_seconds", "controller_quota_window_num",
+            "controller_quota_window_size_seconds",
             "fetch_session_slots", "delegation_token_expiry_time_ms", "delegation_token_max_lifetime_ms",
         ),
         0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,26 +12,31 @@ from typing import Any, TypeVar
 import pytest
 import trio
 import trio.testing
-from kafka.protocol.metadata import ApiVersionsRequest
+from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from trio.testing import MockClock
 
 import gateway.api.sasl_authenticate
 import gateway.api.sasl_handshake  # noqa: F401  both register themselves
+from gateway.answers.refused_whole import MAX_MIRRORED
 from gateway.api.sasl_authenticate import FAILED_SECONDS
 from gateway.cluster.scram_users import Deletion, ScramUsers
 from gateway.common.clients import LOOPBACK
 from gateway.common.handlers import DEFAULT_REGISTRY, Request, Response
-from gateway.front.authentication import MAX_TOKEN_FRAME_BYTES, MAX_UNKNOWN_FRAME_BYTES
+from gateway.front.authentication import (
+    MAX_REFUSED_FRAME_BYTES,
+    MAX_TOKEN_FRAME_BYTES,
+    MAX_UNKNOWN_FRAME_BYTES,
+)
 from gateway.front.sessions import Sessions
 from gateway.security.plain import PlainExchange
 from gateway.security.principal import Principal
-from gateway.security.sasl_session import SaslSession
+from gateway.security.sasl_session import SaslSession, Stage
 from gateway.security.scram import Hash, Known, credential_of
 from tests.differential.wire import decode, encode, frame
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.cluster.test_scram_users import upsertion
-from tests.unit.gateway.kafka_wire import ECHO, Client, Fakes, answer, request, run, running
+from tests.unit.gateway.kafka_wire import BEGIN, ECHO, Client, Fakes, answer, request, run, running
 from tests.unit.gateway.security.test_scram import Client as ScramMessages
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
@@ -147,13 +153,86 @@ def test_who_fails_is_told_so_after_a_while_and_hung_up_on() -> None:
     run(main, MockClock(autojump_threshold=0.05))
 
 
-@pytest.mark.parametrize("shaken", [None, 0, 1])
+@pytest.mark.parametrize("shaken", [None, 0])
 def test_nobody_is_served_before_it_is_known_who_it_is(shaken: int | None) -> None:
     async def main() -> None:
         async with speaker() as one:
             if shaken is not None:
                 await one.handshake(shaken)
             assert not await one.is_served()
+
+    run(main, MockClock(autojump_threshold=0.05))
+
+
+def names(count: int) -> Any:
+    topics = [MetadataRequest.MetadataRequestTopic(topic_id=None, name="t") for _ in range(count)]
+    return MetadataRequest(version=0, topics=topics)
+
+
+def test_while_a_token_is_awaited_others_get_their_own_answer_and_are_hung_up_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        async with speaker() as one:
+            await one.handshake()
+            began = trio.current_time()
+            told = await one.ask(names(MAX_MIRRORED))
+            assert trio.current_time() - began >= FAILED_SECONDS
+            assert [(topic.error_code, topic.name) for topic in told.topics] == [(ILLEGAL, "t")] * 256
+            assert await one.client.closed()
+
+    run(main, MockClock(autojump_threshold=0.05))
+    assert "METADATA while a token of its authentication is awaited" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "asked", [names(MAX_MIRRORED + 1), request(ECHO, 1, b"\0" * MAX_REFUSED_FRAME_BYTES)]
+)
+def test_one_that_names_too_much_then_is_hung_up_on_without_an_answer(asked: Any) -> None:
+    async def main() -> None:
+        async with speaker() as one:
+            await one.handshake()
+            await one.client.send(asked if isinstance(asked, bytes) else encode(asked))
+            assert await one.client.closed()
+
+    run(main)
+
+
+def test_the_versions_of_a_client_from_the_future_are_refused_in_version_0() -> None:
+    async def main() -> None:
+        async with speaker() as one:
+            await one.handshake()
+            await one.client.send(request(ApiKey.API_VERSIONS, 7, version=99))
+            assert await one.client.frame() == answer(7, struct.pack(">hi", ILLEGAL, 0))
+            assert await one.client.closed()
+
+    run(main, MockClock(autojump_threshold=0.05))
+
+
+def test_what_was_begun_before_is_answered_before_who_authenticates_again_is_refused() -> None:
+    fakes = with_sasl(Fakes())
+    session = session_of("alice")
+
+    async def main() -> None:
+        async with (
+            running(fakes=fakes, begin_session=lambda _listener: session) as server,
+            server.client() as client,
+        ):
+            one = Speaker(client)
+            await one.handshake()
+            assert (await one.authenticate()).error_code == NONE
+            session._began_ms, session._ends_ms = -10_000, SESSION_MS  # long ago
+            await client.send(
+                request(BEGIN, 1, b"first"), encode(SaslHandshakeRequest(version=1, mechanism="PLAIN"))
+            )
+            await trio.testing.wait_all_tasks_blocked()
+            assert session.stage is Stage.OPEN, "the handshake waits for its turn"
+            await client.send(encode(names(1)))
+            fakes.pending[0].finish()
+            assert await client.frame() == answer(1, b"first")
+            assert decode(ApiKey.SASL_HANDSHAKE, 1, (await client.frame())[4:]).error_code == NONE
+            assert decode(ApiKey.METADATA, 0, (await client.frame())[4:]).topics[0].error_code == ILLEGAL
+            assert await client.closed()
 
     run(main, MockClock(autojump_threshold=0.05))
 

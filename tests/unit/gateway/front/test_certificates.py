@@ -7,6 +7,7 @@ import shutil
 import ssl
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -37,7 +38,11 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> list[Pair]:
 
 def serial(context: ssl.SSLContext, trusted: Path) -> str:
     """Of the certificate that a client is shown."""
-    client = ssl.create_default_context(cafile=trusted)
+    return str(shaken(context, ssl.create_default_context(cafile=trusted))["serialNumber"])
+
+
+def shaken(context: ssl.SSLContext, client: ssl.SSLContext) -> Any:
+    """What a client is shown, in a handshake in which both show what they have to."""
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
     ours = context.wrap_bio(to_server, to_client, server_side=True)
     theirs = client.wrap_bio(to_client, to_server, server_hostname="localhost")
@@ -49,7 +54,7 @@ def serial(context: ssl.SSLContext, trusted: Path) -> str:
                 continue
     found = theirs.getpeercert()
     assert found is not None
-    return str(found["serialNumber"])
+    return found
 
 
 def test_key_and_certificate_may_be_one_file(pairs: list[Pair], tmp_path: Path) -> None:
@@ -143,6 +148,10 @@ def test_how_long_it_is_good_for_is_shown_and_changes_with_it(
         return float(found) / 86_400
 
     assert 29 < days() < 30
+    assert "it ends in" not in caplog.text
+    put(self_signed(tmp_path, "shorter", days=9))
+    made.read_again()
+    assert f"{certificate}: it ends in 8 days" in caplog.text
     put(self_signed(tmp_path, "longer", days=90))
     made.read_again()
     assert 89 < days() < 90

@@ -135,3 +135,12 @@ def test_without_an_authorizer_everything_is_allowed(resource_type: ResourceType
     assert UNRESTRICTED.may(Operation.ALL, resource_type, "any")
     assert UNRESTRICTED.sees(Operation.ALL, resource_type, "any")
     assert UNRESTRICTED.may_somewhere(Operation.WRITE, resource_type)
+
+
+def test_topics_are_on_the_account_of_who_makes_them_unless_nothing_is_denied_to_him() -> None:
+    in_force = Authorizer()
+    access = ByAcls(ALICE, "10.0.0.1", lambda: in_force)
+    assert access.maker == "User:alice"
+    in_force = Authorizer((), ["User:alice"])
+    assert access.maker == ""
+    assert UNRESTRICTED.maker == ""
