@@ -163,6 +163,6 @@ def _is_time(value: object) -> bool:
 
 
 def _is_name(text: str) -> bool:
-    """Whether it can be written into logs and answers: half of a surrogate pair, which JSON can have, cannot."""
+    """Whether it can be written into logs and answers. (JSON can have half of a surrogate pair.)"""
     is_short = bool(text.strip()) and len(text) <= MAX_SUBJECT_CHARS
     return is_short and not any(category(letter) in {"Cc", "Cs"} for letter in text)
