@@ -69,7 +69,7 @@ def test_nothing_is_wrong_with_what_becomes_of_them(target: Target) -> None:
     assert NAMED[target.name] <= set(outcome.became), outcome.became
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_whatever_else_comes(target: Target, data: st.DataObject) -> None:
     good = st.sampled_from(target.good)
@@ -83,7 +83,7 @@ def test_whatever_else_comes(target: Target, data: st.DataObject) -> None:
 def test_nothing_is_left_of_them(name: str) -> None:
     """The same inputs again leave nothing more. (A server's is in its ledger, which its target checks.)"""
     with TARGETS[name]() as target:
-        some = list(islice(inputs(target, 2), 200))
+        some = list(islice(inputs(target, 2), 120))
 
         def give_all() -> None:
             for data in some:
