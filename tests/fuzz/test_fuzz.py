@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import ssl
 import tracemalloc
@@ -24,6 +25,7 @@ from tests.fuzz.__main__ import SHARES
 from tests.fuzz.campaign import MOST_PROBLEMS, SLOW_SECONDS, inputs, run
 from tests.fuzz.target import Target, Violation
 from tests.fuzz.targets import TARGETS
+from tests.fuzz.targets.apis import ASKED_OF_ONE
 from tests.fuzz.targets.sasl import scram
 from tests.fuzz.targets.tls import Tls
 from tests.fuzz.targets.web_tokens import VALIDATOR, WebTokens
@@ -83,11 +85,12 @@ def test_whatever_else_comes(target: Target, data: st.DataObject) -> None:
 def test_nothing_is_left_of_them(name: str) -> None:
     """The same inputs again leave nothing more. (A server's is in its ledger, which its target checks.)"""
     with TARGETS[name]() as target:
-        some = list(islice(inputs(target, 2), 120))
+        some = list(islice(inputs(target, 2), ASKED_OF_ONE))
 
         def give_all() -> None:
             for data in some:
                 target.check(data)
+            gc.collect()
 
         give_all()
         tracemalloc.start()

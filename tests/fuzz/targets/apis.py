@@ -52,7 +52,7 @@ from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 ACL_KEYS: Final = (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS)
 TOKEN_KEYS: Final = (CREATE, RENEW, EXPIRE, DESCRIBE)
-ASKED_OF_ONE: Final = 300
+ASKED_OF_ONE: Final = 100
 """Requests to a broker until another one takes its place: what is made by request would add up."""
 
 _NUMBERS: Final = (*range(-2, 17), -128, 127)
