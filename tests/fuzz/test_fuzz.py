@@ -31,7 +31,7 @@ from tests.fuzz.targets.tls import Tls
 from tests.fuzz.targets.web_tokens import VALIDATOR, WebTokens
 
 COUNT = 600
-LEFT_BYTES = 96 * 1024
+LEFT_BYTES = 32 * 1024
 """What may be left of a few hundred inputs that came before: caches of the libraries, no part of each."""
 
 NAMED = {
