@@ -26,6 +26,7 @@ COMPAT_ARGS ?=
 # What QUICK=1 runs over several gateways, too.
 QUICK_CLUSTER = --gateways 3 $(addprefix --client ,kcat python_confluent franz_go sarama franz_go_tests)
 GROUPS_ARGS ?=
+FUZZ_ARGS  ?=
 # Mutations: every n-th one, and those of these names.
 PART       ?= 1/1
 ONLY       ?=
@@ -54,7 +55,7 @@ LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench bench-growth bench-check bench-gateways bench-pipelines sim faults alerts kills kills-gateways kills-transactions kills-streams kills-cluster kills-spark abuse mutants groups compat pipelines deploy sbom audit-dependencies site clean
+.PHONY: help run test lint format bench bench-growth bench-check bench-gateways bench-pipelines sim faults alerts kills kills-gateways kills-transactions kills-streams kills-cluster kills-spark abuse fuzz mutants groups compat pipelines deploy sbom audit-dependencies site clean
 
 help:
 	@echo 'make run     serve Kafka on $(LISTEN), data in ./$(DATA)   (LISTEN=, DATA=, RUN_ARGS=)'
@@ -74,6 +75,7 @@ help:
 	@echo 'make kills-cluster  N random faults of three gateways over three members of etcd, on hosts of their own  (as root)'
 	@echo 'make kills-spark  Spark reads, writes and streams while gateways are killed, SECONDS (120) long; so, with its driver, in transactions'
 	@echo 'make abuse   all attacks at random beside a good client, SECONDS (3600) long   (SEED=, ABUSE_ARGS="--only poison")'
+	@echo 'make fuzz    COUNT (100000) malformed handshakes, SASL messages, tokens, ACL filters, from SEED on  (FUZZ_ARGS="--only jwt")'
 	@echo 'make mutants  mutations of the source, and the test that notices each  (PART=2/4, ONLY=name)'
 	@echo 'make groups  members of four clients in one group under faults, SECONDS (300) long  (SEED=, GROUPS_ARGS=)'
 	@echo 'make compat  real clients, scenario by scenario, as a table       (QUICK=1, COMPAT_ARGS="--client kcat")'
@@ -146,6 +148,10 @@ kills-spark: $(VENV)/.test-stamp
 abuse: SECONDS = 3600
 abuse: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.faults.abuse --seconds $(SECONDS) --seed $(SEED) $(ABUSE_ARGS)
+
+fuzz: COUNT = 100000
+fuzz: $(VENV)/.test-stamp
+	$(BIN)/python -m tests.fuzz --count $(COUNT) --seed $(SEED) $(FUZZ_ARGS)
 
 mutants: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.mutants --part $(PART) $(addprefix --only ,$(ONLY))

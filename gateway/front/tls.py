@@ -23,8 +23,15 @@ RECEIVED_BYTES: Final = 64 * 1024
 SEALED_BYTES: Final = 64 * 1024
 """Encrypted at once, in records of 16 KiB."""
 
-MAX_HANDSHAKE_BYTES: Final = 64 * 1024
+MAX_HANDSHAKE_BYTES: Final = 32 * 1024
 """What a client may send before it is connected: a chain of certificates is some kilobytes."""
+
+MAX_HELLO_BYTES: Final = 16 * 1024
+"""Of a client's first message, as it announces it: at that word OpenSSL takes memory for up to 131 KB and a
+third more, before any of it has come. Those of browsers, with keys for quantum computers, have 2 KB."""
+
+HANDSHAKE_RECEIVED_BYTES: Final = 4 * 1024
+"""Taken from the socket at once until then: what came and is not looked at yet is held besides."""
 
 MAX_EMPTY_BYTES: Final = 64 * 1024
 """What a client may send that is TLS and has nothing in it, and what may wait to be said to it for that: new
@@ -54,12 +61,14 @@ class TlsLink:
 
     async def shake_hands(self, sock: socket.socket, at_once: trio.CapacityLimiter) -> None:
         """Agree with the client; the caller bounds the time. Raises HandshakeFailed; OSError: it is gone."""
-        taken = 0
+        taken, begun = 0, b""
+        is_begun = False
         while True:
             try:
                 await trio.to_thread.run_sync(self._object.do_handshake, limiter=at_once)
             except ssl.SSLWantReadError:
-                await self._send_all(sock)
+                if await self._send_all(sock) == _RETRY:
+                    begun, is_begun = b"", False
             except ssl.SSLError as error:
                 await self._send_all(sock)  # the alert says why
                 raise HandshakeFailed(_said(error)) from None
@@ -70,25 +79,32 @@ class TlsLink:
                 raise HandshakeFailed(f"its handshake has more than {MAX_HANDSHAKE_BYTES} bytes")
             await trio.lowlevel.wait_readable(sock)
             try:
-                data = sock.recv(RECEIVED_BYTES)
+                data = sock.recv(HANDSHAKE_RECEIVED_BYTES)
             except BlockingIOError:
                 continue
             if not data:
                 raise ConnectionResetError("it left in the middle of the handshake")
             taken += len(data)  # the last of it may have requests after it
-            self._received.write(data)
+            if not is_begun:
+                begun += data
+                data, is_begun = begun, _is_begun(begun)
+            if is_begun:
+                self._received.write(data)
 
     def certificate_of_client(self) -> bytes | None:
         """What the client has shown, as DER, once the handshake is over; None: nothing. It is good."""
         return self._object.getpeercert(binary_form=True)
 
-    async def _send_all(self, sock: socket.socket) -> None:
-        data = memoryview(self._to_send.read())
+    async def _send_all(self, sock: socket.socket) -> bytes:
+        """What is to be sent; the bytes of it where a server's hello has its random."""
+        said = self._to_send.read()
+        data = memoryview(said)
         while data:
             try:
                 data = data[sock.send(data) :]
             except BlockingIOError:
                 await trio.lowlevel.wait_writable(sock)
+        return said[_RANDOM]
 
     # reading -----------------------------------------------------------------------------------------------
 
@@ -150,6 +166,36 @@ class TlsLink:
             sock.send(self._to_send.read())
         except OSError:
             pass  # gone
+
+
+_HELLO_HEADER_BYTES: Final = 9
+"""Of its record (RFC 8446, 5.1): kind, version, size; and of the message in it (4): kind, size."""
+_HANDSHAKE: Final = b"\x16"
+_CHANGE_OF_CIPHER: Final = b"\x14\x03\x03\0\x01\x01"
+"""A record that means nothing any more: clients send it before a second hello (RFC 8446, D.4)."""
+_RETRY: Final = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
+"""The "random" of a server's hello that asks for another one of the client (RFC 8446, 4.1.3)."""
+_RANDOM: Final = slice(11, 43)
+"""Where it is in a server's hello, with its record around it."""
+_CLIENT_HELLO: Final = 1
+
+
+def _is_begun(data: bytes) -> bool:
+    """Whether enough has come to see how long the client's first message will be. Raises HandshakeFailed: it
+    is too long, or in pieces that nobody makes. What is no TLS is left to OpenSSL, which knows what it is.
+    """
+    while data.startswith(_CHANGE_OF_CIPHER):
+        data = data[len(_CHANGE_OF_CIPHER) :]
+    if data[:1] not in {_HANDSHAKE, b"", _CHANGE_OF_CIPHER[:1]}:
+        return True
+    if len(data) < _HELLO_HEADER_BYTES:
+        return False
+    if int.from_bytes(data[3:5], "big") < 4:
+        raise HandshakeFailed("its first record is too short to begin a handshake")
+    size = int.from_bytes(data[6:9], "big")
+    if data[5] == _CLIENT_HELLO and size > MAX_HELLO_BYTES:
+        raise HandshakeFailed(f"its first message has {size} bytes: {MAX_HELLO_BYTES} may be")
+    return True
 
 
 def _said(error: ssl.SSLError) -> str:

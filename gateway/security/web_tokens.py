@@ -5,7 +5,8 @@ Rules, of which none can be switched off:
 * a token is signed with a public key of the set that was given (RFC 7517): `none` and shared secrets never
   count, and which algorithms a key may be used with follows from the key, not from the token;
 * `exp`, `iat` and a subject are there. A token with an audience counts only where one of those is expected;
-  where one is expected, a token without does not count. The same of issuers, where one is expected.
+  where one is expected, a token without does not count. The same of issuers, where one is expected;
+* times are numbers (RFC 7519, 2), and a subject can be written down: it has no control characters.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
+from unicodedata import category
 
 import jwt
 from jwt.types import Options
@@ -33,6 +35,9 @@ _ALGORITHMS: Final[Mapping[tuple[str, str], Sequence[str]]] = {
     ("OKP", "Ed25519"): ("EdDSA",),
 }
 """By a key's kind and curve. RSA keys below 2,048 bits are left out."""
+
+LAST_SECOND: Final = 253_402_300_799
+"""Of the year 9999, since 1970: no token lasts longer."""
 
 _PRIVATE: Final = frozenset(("d", "p", "q", "dp", "dq", "qi", "oth"))
 """Parts of a key that are nobody's business here."""
@@ -114,7 +119,7 @@ class Validator:
         """Whom it is about. Raises BadToken."""
         try:
             header = jwt.get_unverified_header(token)
-        except jwt.PyJWTError:
+        except (jwt.PyJWTError, RecursionError):
             raise BadToken("it is no JSON Web Token") from None
         key = self._key_of(str(header.get("kid") or ""))
         if key is None:
@@ -141,7 +146,23 @@ class Validator:
         return claims
 
     def _bearer(self, claims: dict[str, Any]) -> Bearer:
-        subject, expires = claims.get(self._expected.subject_claim), claims["exp"]
-        if not isinstance(subject, str) or not subject.strip() or len(subject) > MAX_SUBJECT_CHARS:
+        for name in ("exp", "iat", "nbf"):
+            if name in claims and not _is_time(claims[name]):
+                raise BadToken(f"its claim {name!r} is no time: seconds since 1970 are")
+        subject = claims.get(self._expected.subject_claim)
+        if not isinstance(subject, str) or not _is_name(subject):
             raise BadToken(f"its claim {self._expected.subject_claim!r} names nobody")
-        return Bearer(subject, int(expires * 1000))
+        return Bearer(subject, int(claims["exp"] * 1000))
+
+
+def _is_time(value: object) -> bool:
+    """The library takes whatever a number can be made of, and numbers of any size."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return -LAST_SECOND <= value <= LAST_SECOND
+
+
+def _is_name(text: str) -> bool:
+    """Whether it can be written into logs and answers. (JSON can have half of a surrogate pair.)"""
+    is_short = bool(text.strip()) and len(text) <= MAX_SUBJECT_CHARS
+    return is_short and not any(category(letter) in {"Cc", "Cs"} for letter in text)

@@ -6,6 +6,8 @@ import json
 import signal
 import socket
 import struct
+import subprocess
+import sys
 import time
 import urllib.request
 from base64 import b64encode
@@ -23,10 +25,18 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from cryptography.hazmat.primitives.asymmetric import ec
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
+from gateway.security.scram import Hash
+from tests.differential.wire import Connection, decode, encode
 from tests.peers.certificates import self_signed
 from tests.peers.probe import free_ports
 from tests.peers.standalone import READY, Standalone
+from tests.unit.gateway.api.test_delegation_tokens import CREATE, DESCRIBE, EXPIRE, RENEW
+from tests.unit.gateway.api.test_delegation_tokens import request as about_tokens
+from tests.unit.gateway.security.test_scram import Client as ScramMessages
+from tests.unit.gateway.security.test_web_tokens import EC, public, signed
 
 PATIENCE_SECONDS = 30.0
 WRONG_SECONDS = 3.0
@@ -45,6 +55,10 @@ SECRETS = {
     "a token in an address": "planted-address-token-a9c4",
     "a token that is too short": "planted-short",
     "a key that is none": "planted-key-that-is-none-61f7",
+    "what delegation tokens are made with": "planted-secret-of-the-gateways-0a5d-of-forty-bytes",
+    "a wrong password of a delegation token": "planted-wrong-hmac-b2e8",
+    "the claims of a token": "planted-claim-of-a-web-token-93c1",
+    "a token that is none": "planted-web-token-that-is-none-28aa",
 }
 
 
@@ -83,14 +97,28 @@ class Run:
                 str(self.tokens["metrics"]),
             ),
             *("--topics", "orders:1", "--authorizer", "acl", "--super-user", "User:ANONYMOUS"),
-            *("--log-level", "debug"),
+            *("--log-level", "debug", "--audit", str(directory / "audit")),
+            *(
+                "--delegation-token-secret-file",
+                str(self._file("secret", "what delegation tokens are made with")),
+            ),
+            *("--oauth-keys", str(self._key_set())),
             directory=directory / "server",
+            environment={"PYTHONFAULTHANDLER": "1"},
         )
 
     def _token(self, name: str, token: str) -> Path:
         path = self.directory / f"{name}-token"
         path.write_text(token)
         path.chmod(0o600)
+        return path
+
+    def _file(self, name: str, secret: str) -> Path:
+        return self._token(name, SECRETS[secret])
+
+    def _key_set(self) -> Path:
+        path = self.directory / "keys.json"
+        path.write_text(json.dumps({"keys": [public(EC, kid="ec")]}))
         return path
 
     @property
@@ -197,6 +225,72 @@ def show_passwords_wrongly(run: Run) -> None:
     send_raw(run, frame(17, 1, struct.pack(">h", len(nonsense)) + nonsense))
 
 
+def ask(one: Connection, request: Any) -> Any:
+    """The decoded answer."""
+    one.send(encode(request))
+    answer = one.receive()
+    assert answer is not None, "the server has hung up"
+    return decode(request.API_KEY, request.API_VERSION, answer)
+
+
+def come_in(run: Run, mechanism: str, *tokens: bytes | Callable[[bytes], bytes]) -> tuple[Connection, Any]:
+    """A connection, and what was answered last; each token may be made of the answer before."""
+    one = Connection(run.addresses[2])
+    assert ask(one, SaslHandshakeRequest(version=1, mechanism=mechanism)).error_code == 0
+    told: Any = None
+    for token in tokens:
+        made = token if isinstance(token, bytes) else token(told.auth_bytes)
+        told = ask(one, SaslAuthenticateRequest(version=1, auth_bytes=made))
+    return one, told
+
+
+def use_delegation_tokens(run: Run) -> dict[str, str]:
+    """One is made, shown, come in by, renewed and ended. What of it is secret, by what it is."""
+    password = SECRETS["the password of a user"]
+    one, told = come_in(run, "PLAIN", f"\0{USER}\0{password}".encode())
+    assert told.error_code == 0
+    with one:
+        made = ask(one, about_tokens(CREATE, 2))
+        assert made.error_code == 0
+        (shown,) = ask(one, about_tokens(DESCRIBE, 2)).tokens
+        assert shown.hmac == made.hmac
+        hmac = b64encode(made.hmac).decode()
+        for secret, is_right in ((hmac, True), (SECRETS["a wrong password of a delegation token"], False)):
+            client = ScramMessages(Hash.SHA_512, made.token_id, secret, ",tokenauth=true")
+            another, told = come_in(run, "SCRAM-SHA-512", client.first(), client.last)
+            another.close()
+            assert (told.error_code == 0) == is_right
+        for key, period in ((RENEW, "renew_period_ms"), (EXPIRE, "expiry_time_period_ms")):
+            assert ask(one, about_tokens(key, 2, hmac=made.hmac, **{period: -1})).error_code == 0
+    return {"a token's HMAC": hmac, "the same in hexadecimal": made.hmac.hex()}
+
+
+def use_web_tokens(run: Run) -> dict[str, str]:
+    """A good one, one that another key has signed, and what is none. What of them is secret."""
+    claim = SECRETS["the claims of a token"]
+    good = signed(EC, "ES256", "ec", sub="carol", note=claim)
+    forged = signed(ec.generate_private_key(ec.SECP256R1()), "ES256", "ec", sub="mallory", note=claim)
+    tokens = {"a web token": good, "a forged one": forged, "none": SECRETS["a token that is none"]}
+    for what, token in tokens.items():
+        one, told = come_in(run, "OAUTHBEARER", f"n,,\x01auth=Bearer {token}\x01\x01".encode())
+        one.close()
+        assert (told.error_code, told.auth_bytes == b"") == (0, what == "a web token")
+    return {
+        f"{what}, part {number}": part
+        for what, token in tokens.items()
+        for number, part in enumerate(token.split(".")[1:] or [token])
+    }
+
+
+def exported(run: Run) -> bytes:
+    """The catalog, as an operator keeps it."""
+    path = run.directory / "catalog.jsonl"
+    data = str(run.server.data / "gateway")
+    command = [sys.executable, "-m", "dafka", "catalog", "export", "--data", data, str(path)]
+    subprocess.run(command, check=True, capture_output=True)
+    return path.read_bytes()
+
+
 def change_files(run: Run) -> None:
     """To some that are refused, and back."""
     for path, secret, told in (
@@ -242,6 +336,7 @@ def test_nothing_that_is_secret_is_shown(run: Run) -> None:
     for url in (f"{run.page}/api/v1/overview", f"{run.metrics}/metrics"):
         assert get(url, SECRETS["a wrong token"])[0] == 401
         assert get(f"{url}?token={SECRETS['a token in an address']}")[0] == 401
+    at_run_time = use_delegation_tokens(run) | use_web_tokens(run)
     change_files(run)
     process = Path(f"/proc/{run.server.pid}")
     texts = {
@@ -249,17 +344,26 @@ def test_nothing_that_is_secret_is_shown(run: Run) -> None:
         "standard output": run.server.stdout.encode(),
         "the command line": (process / "cmdline").read_bytes(),
         "the environment": (process / "environ").read_bytes(),
+        "the audit": (run.directory / "audit").read_bytes(),
+        "the catalog": exported(run),
         **pages(run),
         **{str(path): path.read_bytes() for path in run.server.data.rglob("*") if path.is_file()},
     }
+    run.server.send_signal(signal.SIGABRT)
+    run.server.wait()
+    texts["how it crashed"] = run.server.log.removeprefix(texts["the log"].decode()).encode()
+    assert b"Fatal Python error: Aborted" in texts["how it crashed"]
     key = [line for line in run.key.read_text().splitlines() if not line.startswith("-")]
-    for what, secret in {**SECRETS, **{f"line {n} of the key": line for n, line in enumerate(key)}}.items():
+    lines = {f"line {n} of the key": line for n, line in enumerate(key)}
+    for what, secret in {**SECRETS, **at_run_time, **lines}.items():
         assert shown_in(secret, texts) == [], what
     # What is looked through is what it is for.
     for said in ("wrong user or password", "its token has 4 parts", "malformed", "no mechanism's name"):
         assert said in run.server.log
     assert "shows a wrong token" in run.server.log
     assert shown_in("--http-token-file", texts) == ["the command line"]
+    assert {"the audit", "the catalog"} <= set(shown_in(USER, texts))
+    assert "RenewDelegationToken" in texts["the audit"].decode()
     assert {"metrics", "/topics"} <= set(shown_in("orders", texts))
 
 

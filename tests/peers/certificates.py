@@ -1,6 +1,7 @@
 """Certificates for tests, made by openssl."""
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 NAMES = "subjectAltName=DNS:localhost,IP:127.0.0.1"
@@ -9,13 +10,17 @@ NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"
 
 
 def self_signed(
-    directory: Path, name: str = "server", subject: str = "/CN=localhost", days: int = 30
+    directory: Path,
+    name: str = "server",
+    subject: str = "/CN=localhost",
+    days: int = 30,
+    key: Sequence[str] = NEW_KEY,
 ) -> tuple[Path, Path]:
     """A certificate for this machine that signs itself, and its key, as PEM files."""
-    certificate, key = _names(directory, name)
-    command = ["openssl", "req", "-x509", *NEW_KEY, "-subj", subject, "-addext", NAMES, "-days", str(days)]
-    _run([*command, "-keyout", str(key), "-out", str(certificate)])
-    return certificate, key
+    certificate, file = _names(directory, name)
+    command = ["openssl", "req", "-x509", *key, "-subj", subject, "-addext", NAMES, "-days", str(days)]
+    _run([*command, "-keyout", str(file), "-out", str(certificate)])
+    return certificate, file
 
 
 def signed(

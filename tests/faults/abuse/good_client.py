@@ -2,7 +2,8 @@
 
 A line of JSON for each operation: {"at": seconds, "what": "produce" | "consume" | "commit", "took": seconds,
 "error": text or null}. It checks what it reads: a record that is missing, twice, or of other content is an
-error of "consume". Run as a process: ``python -m tests.faults.abuse.good_client BOOTSTRAP TOPIC``.
+error of "consume". Run as a process: ``python -m tests.faults.abuse.good_client BOOTSTRAP TOPIC
+[USER PASSWORD]``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
@@ -23,11 +24,15 @@ PREFIX: Final = b"good "
 class GoodClient:
     """One producer and one consumer of a group, on partition 0."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, topic: str, user: str = "", password: str = "") -> None:
         self._partition = TopicPartition(topic, 0)
-        self._producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", enable_idempotence=True)
+        come_in: dict[str, Any] = {"bootstrap_servers": bootstrap}
+        if user:
+            come_in |= {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256"}
+            come_in |= {"sasl_plain_username": user, "sasl_plain_password": password}
+        self._producer = KafkaProducer(**come_in, acks="all", enable_idempotence=True)
         self._consumer = KafkaConsumer(
-            bootstrap_servers=bootstrap,
+            **come_in,
             group_id="good",
             enable_auto_commit=False,
             fetch_max_wait_ms=500,
@@ -74,9 +79,9 @@ def timed(what: str, operation: Callable[[], None]) -> None:
     print(json.dumps({"at": ended, "what": what, "took": ended - began, "error": error}), flush=True)
 
 
-def main(bootstrap: str, topic: str) -> None:
+def main(bootstrap: str, topic: str, *who: str) -> None:
     """For ever."""
-    client = GoodClient(bootstrap, topic)
+    client = GoodClient(bootstrap, topic, *who)
     while True:
         timed("produce", client.produce)
         timed("consume", client.consume)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import socket
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
+from gateway.front.tls import MAX_HELLO_BYTES
 from tests.peers.certificates import self_signed
 from tests.unit.gateway.kafka_wire import ECHO, Fakes, Running, answer, request, run, running
 
@@ -41,7 +46,7 @@ async def client(
         yield made
 
 
-async def exactly(stream: trio.SSLStream[trio.SocketStream], size: int) -> bytes:
+async def exactly(stream: trio.SSLStream[Any], size: int) -> bytes:
     received = b""
     while len(received) < size:
         chunk = await stream.receive_some(size - len(received))
@@ -112,6 +117,117 @@ def test_who_speaks_no_tls_is_hung_up_on(
 
     run(main)
     assert "the TLS handshake failed: it does not speak TLS" in caplog.text
+
+
+RETRY = hashlib.sha256(b"HelloRetryRequest").digest()
+
+
+def hello(size: int, record: int = 100) -> bytes:
+    """The beginning of a client's first message, which announces its size."""
+    header = b"\x16\x03\x01" + record.to_bytes(2, "big")
+    return header + b"\x01" + size.to_bytes(3, "big") + b"\x03\x03" + bytes(record)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (hello(MAX_HELLO_BYTES + 1), f"its first message has {MAX_HELLO_BYTES + 1} bytes"),
+        (hello(0xFFFFFF), "its first message has 16777215 bytes"),
+        (b"\x16\x03\x01\0\x01\x01" + b"\x16\x03\x01\0\x01\x01", "its first record is too short"),
+    ],
+)
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_a_first_message_that_would_take_much_memory_is_not_begun(
+    certificate: Path, said: bytes, why: str, is_slow: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with serving(certificate) as server, server.client() as one:
+            for piece in (said[:4], said[4:9], said[9:]) if is_slow else (said,):
+                with suppress(trio.BrokenResourceError):
+                    await one.send(piece)
+                await trio.testing.wait_all_tasks_blocked(0.01)
+            assert await one.closed()
+
+    run(main)
+    assert f"the TLS handshake failed: {why}" in caplog.text
+
+
+@asynccontextmanager
+async def retrying(certificate: Path) -> AsyncIterator[Running]:
+    """Who asks everybody for another hello."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    context.set_ecdh_curve("secp521r1")
+    async with running(fakes=Fakes(), tls_of=lambda _listener: context) as server:
+        yield server
+
+
+def test_a_second_hello_that_was_asked_for_is_taken(certificate: Path) -> None:
+    async def main() -> None:
+        async with retrying(certificate) as server, client(server, certificate) as one:
+            await one.send_all(request(ECHO, 1, b"x"))
+            assert await exactly(one, 9) == answer(1, b"x")
+
+    run(main)
+
+
+@pytest.mark.parametrize("before", [b"", b"\x14\x03\x03\0\x01\x01"])
+def test_a_second_hello_that_would_take_much_memory_is_not_begun(
+    certificate: Path, before: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        said, heard = ssl.MemoryBIO(), ssl.MemoryBIO()
+        one = ssl.create_default_context(cafile=certificate).wrap_bio(
+            heard, said, server_hostname="localhost"
+        )
+        with suppress(ssl.SSLWantReadError):
+            one.do_handshake()
+        async with retrying(certificate) as server, server.client() as raw:
+            await raw.send(said.read())
+            assert RETRY in await raw.read(11 + len(RETRY))
+            await raw.send(before + hello(131_000))
+            await raw.read(5_000)
+
+    run(main)
+    assert "the TLS handshake failed: its first message has 131000 bytes" in caplog.text
+
+
+def test_a_first_message_may_come_byte_by_byte(certificate: Path) -> None:
+    async def main() -> None:
+        async with serving(certificate) as server:
+            context = ssl.create_default_context(cafile=certificate)
+            stream = Slowly(await trio.open_tcp_stream(*server.address))
+            async with trio.SSLStream(stream, context, server_hostname="localhost") as one:
+                await one.send_all(request(ECHO, 1, b"x"))
+                assert await exactly(one, 9) == answer(1, b"x")
+
+    run(main)
+
+
+class Slowly(trio.abc.HalfCloseableStream):
+    """Sends the first bytes one by one."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
+        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        for at in range(20):
+            await self._stream.send_all(data[at : at + 1])
+            await trio.testing.wait_all_tasks_blocked()
+        await self._stream.send_all(data[20:])
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        return await self._stream.receive_some(max_bytes)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._stream.wait_send_all_might_not_block()
+
+    async def send_eof(self) -> None:
+        await self._stream.send_eof()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 def test_silent_ones_keep_nobody_away(certificate: Path) -> None:

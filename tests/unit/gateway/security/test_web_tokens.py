@@ -61,7 +61,7 @@ def signed(key: Any = RSA, algorithm: str = "RS256", kid: str | None = "rsa", **
     whole = {"sub": "alice", "iat": 0, "exp": 600, **claims}
     now = int(time.time())
     for name in ("iat", "exp", "nbf"):
-        if isinstance(whole.get(name), int):
+        if type(whole.get(name)) is int and abs(whole[name]) < now:
             whole[name] += now
     headers = {} if kid is None else {"kid": kid}
     return jwt.encode(
@@ -105,6 +105,17 @@ def test_a_token_is_about_its_subject_until_it_is_over(key: Any, algorithm: str,
         ({"sub": ""}, "names nobody"),
         ({"sub": "  "}, "names nobody"),
         ({"sub": "x" * 256}, "names nobody"),
+        ({"sub": "alice\nUser:admin"}, "names nobody"),
+        ({"sub": "\x00"}, "names nobody"),
+        ({"sub": "\ud800"}, "names nobody"),
+        ({"exp": float("inf")}, "DecodeError"),
+        ({"exp": 1e308}, "'exp' is no time"),
+        ({"exp": 10**400}, "'exp' is no time"),
+        ({"exp": "99999999999"}, "'exp' is no time"),
+        ({"iat": "1"}, "'iat' is no time"),
+        ({"iat": float("-inf")}, "InvalidIssuedAtError"),
+        ({"iat": True}, "'iat' is no time"),
+        ({"nbf": "1"}, "'nbf' is no time"),
     ],
 )
 def test_what_shows_nothing(made: dict[str, Any], why: str) -> None:
@@ -116,6 +127,13 @@ def test_what_shows_nothing(made: dict[str, Any], why: str) -> None:
 def test_what_is_no_token(text: str) -> None:
     with pytest.raises(BadToken, match="no JSON Web Token"):
         validator().validate(text)
+
+
+@pytest.mark.parametrize("header", ["[" * 8_000, '{"kid":' * 4_000, "1" * 20_000])
+def test_a_header_that_is_nested_without_end_is_none(header: str) -> None:
+    encoded = urlsafe_b64encode(header.encode()).rstrip(b"=").decode()
+    with pytest.raises(BadToken, match="no JSON Web Token"):
+        validator().validate(f"{encoded}.e30.AAAA")
 
 
 def test_a_token_that_was_cut_is_none() -> None:
