@@ -19,17 +19,25 @@ def self_signed(
 
 
 def signed(
-    directory: Path, by: tuple[Path, Path], name: str, subject: str, days: int = 30
+    directory: Path,
+    by: tuple[Path, Path],
+    name: str,
+    subject: str,
+    days: int = 30,
+    *,
+    for_here: bool = False,
 ) -> tuple[Path, Path]:
     """A certificate that another one signs, as a client shows it, and its key. Of days below 0: it has ended
-    already.
+    already. `for_here`: a server's, good for this machine.
     """
     certificate, key = _names(directory, name)
     request = directory / f"{name}.csr"
-    _run(["openssl", "req", "-new", *NEW_KEY, "-subj", subject, "-keyout", str(key), "-out", str(request)])
+    names = ["-addext", NAMES] if for_here else []
+    asked = ["openssl", "req", "-new", *NEW_KEY, "-subj", subject, *names]
+    _run([*asked, "-keyout", str(key), "-out", str(request)])
     signer = ["-CA", str(by[0]), "-CAkey", str(by[1]), "-CAcreateserial"]
     command = ["openssl", "x509", "-req", "-in", str(request), *signer, "-days", str(days)]
-    _run([*command, "-out", str(certificate)])
+    _run([*command, "-copy_extensions", "copyall", "-out", str(certificate)])
     return certificate, key
 
 
