@@ -148,4 +148,3 @@ class Secured:
     def _administrator(self) -> Any:
         """An admin client that may do everything. What it began ends with the last reference to it."""
         return AdminClient({"bootstrap.servers": self.open})
-
