@@ -24,6 +24,7 @@ def own_broker_configs(request: Request, broker: Cluster) -> dict[str, str]:
         "auto.create.topics.enable": "true" if settings.auto_create_topics else "false",
         "broker.id": str(broker.node_id),
         "broker.rack": settings.rack or None,
+        "connections.max.reauth.ms": str(settings.connections_max_reauth_ms),
         "controller.listener.names": "",
         "default.replication.factor": str(broker.stores.default_replication_factor),
         "delegation.token.expiry.time.ms": str(settings.delegation_token_expiry_time_ms),

@@ -23,6 +23,7 @@ from gateway.configs.broker_validation import OWN_EFFECT, TOPIC_DEFAULTS
 BY_OPTION: Final[dict[str, str]] = {
     "auto.create.topics.enable": "--auto-create-topics",
     "broker.rack": "--rack",
+    "connections.max.reauth.ms": "--connections-max-reauth-ms",
     "delegation.token.expiry.time.ms": "--delegation-token-expiry-time-ms",
     "delegation.token.max.lifetime.ms": "--delegation-token-max-lifetime-ms",
     "group.initial.rebalance.delay.ms": "--group-initial-rebalance-delay-ms",
