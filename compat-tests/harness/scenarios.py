@@ -67,9 +67,7 @@ SCENARIOS = (
     _secured("sasl-scram-sha-256", "SCRAM-SHA-256, likewise", quick=False),
     _secured("sasl-scram-sha-512", "SCRAM-SHA-512, likewise"),
     _secured("sasl-oauthbearer", "OAUTHBEARER, likewise; a token that nobody knows", quick=False),
-    _secured(
-        "certificate-exchanged", "the server's certificate is exchanged while records flow", quick=False
-    ),
+    _secured("certificate-exchanged", "the server's certificate is exchanged while records flow"),
     _secured("password-changed", "the user's password is changed while records flow", quick=False),
     _secured(
         "reauthentication", "who is connected is asked again and again", quick=False, server=REAUTHENTICATING
