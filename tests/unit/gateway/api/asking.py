@@ -194,6 +194,7 @@ class FakeBroker:
                 "auto_create_topics": True,
                 "relax_replication_factor": False,
                 "trust_batches": False,
+                "connections_max_reauth_ms": 0,
                 "delegation_token_expiry_time_ms": 86_400_000,
                 "delegation_token_max_lifetime_ms": 604_800_000,
                 "admin_client_writes": False,
