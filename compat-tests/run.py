@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from itertools import groupby
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # for tests.peers
@@ -19,6 +20,7 @@ from harness.cell import FAIL, Cell, run_cell
 from harness.folders import ClientFolder, client_folders
 from harness.report import Report
 from harness.scenarios import Scenario, chosen
+from harness.secured import SecuredServer
 from harness.servers import Server, ours
 from harness.suite_folders import suite_folders
 from harness.suite_report import SuiteReport
@@ -159,8 +161,16 @@ def _ours(
     gateways: int,
     kill_every: float | None,
 ) -> list[tuple[str, Cell]]:
-    with ours(gateways, *SERVER_ARGUMENTS) as server, _kills(server, kill_every):
-        return _cells(client, home, scenarios, server, "dafka")
+    cells = []
+    by_server = groupby(sorted(scenarios, key=lambda one: one.server), key=lambda one: one.server)
+    for kind, some in by_server:
+        if kind:
+            with SecuredServer(kind, *SERVER_ARGUMENTS) as secured:
+                cells += _cells(client, home, some, secured, "dafka")
+        else:
+            with ours(gateways, *SERVER_ARGUMENTS) as server, _kills(server, kill_every):
+                cells += _cells(client, home, some, server, "dafka")
+    return cells
 
 
 @contextmanager
@@ -177,7 +187,11 @@ def _kills(server: Server, pause_seconds: float | None) -> Iterator[None]:
 def _beside_kafka(report: Report, homes: dict[str, Path], failed: list[tuple[str, str]]) -> None:
     with _kafka() as server:
         for client in report.clients:
-            again = [one for one in report.scenarios[client.name] if (client.name, one.name) in failed]
+            again = [
+                one
+                for one in report.scenarios[client.name]
+                if (client.name, one.name) in failed and not one.server
+            ]
             cells = _cells(client, homes[client.name], again, server, "Apache Kafka")
             report.kafka.update(((client.name, name), cell) for name, cell in cells)
 

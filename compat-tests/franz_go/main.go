@@ -29,6 +29,11 @@ var scenarios = map[string]func(*server) error{
 	"delete-records":   deleteRecords,
 	"reconnect":        reconnect,
 
+	"tls":                   encrypted,
+	"certificate-exchanged": certificateExchanged,
+	"password-changed":      passwordChanged,
+	"reauthentication":      reauthentication,
+
 	"transactions":         transactions,
 	"transactions-fencing": transactionsFencing,
 	"transactions-offsets": transactionsOffsets,
@@ -48,6 +53,9 @@ func main() {
 	run, known := scenarios[name]
 	if codecName, isCodec := strings.CutPrefix(name, "codec-"); isCodec {
 		run, known = func(s *server) error { return codec(s, codecName) }, true
+	}
+	if mechanism, isSasl := strings.CutPrefix(name, "sasl-"); isSasl {
+		run, known = func(s *server) error { return authenticated(s, strings.ToUpper(mechanism)) }, true
 	}
 	if parts := strings.Split(name, ":"); parts[0] == "member" {
 		run, known = func(s *server) error { return member(s, parts[1], parts[2]) }, true

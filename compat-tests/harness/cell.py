@@ -12,6 +12,7 @@ from pathlib import Path
 
 from harness.folders import ClientFolder
 from harness.scenarios import Scenario
+from harness.secured import SecuredServer
 from harness.servers import Server
 
 PASS, FAIL, NOT_IN_CLIENT = "pass", "fail", "not in this client"
@@ -51,6 +52,8 @@ def run_cell(
     # A JVM that gets a SIGKILL leaves its native libraries behind, megabytes each.
     with tempfile.TemporaryDirectory(prefix="compat-", ignore_cleanup_errors=True) as temporary:
         more = {"TMPDIR": temporary, "COMPAT_SECONDS": str(scenario.lasts_seconds)}
+        if isinstance(server, SecuredServer):
+            more |= server.environment
         status, talk = _run(client, {**client.environment(home), **more}, scenario, server)
     outcome, words = _judged(status, talk, scenario)
     if outcome == PASS:
@@ -121,7 +124,9 @@ class _Talk:
         self.server_failed = ""
         self._errors: list[str] = []
         self._process = process
-        self._server = server
+        self._tasks: dict[str, Callable[[], str]] = {KILL_SERVER: lambda: _restarted(server)}
+        if isinstance(server, SecuredServer):
+            self._tasks |= server.tasks
         self._threads = [threading.Thread(target=self._answer), threading.Thread(target=self._listen)]
         for thread in self._threads:
             thread.start()
@@ -140,22 +145,22 @@ class _Talk:
         with self._process.stdout, self._process.stdin:
             for line in self._process.stdout:
                 word, *rest = line.split() or [""]
-                if word == KILL_SERVER and not self._restarted():
+                if word in self._tasks and not self._done(self._tasks[word]):
                     return
                 if word == CHECK_CODEC:
                     self.codecs.append((rest[0], rest[1]))
 
-    def _restarted(self) -> bool:
-        """Have the server killed and started, and say so; False where there is no going on."""
+    def _done(self, task: Callable[[], str]) -> bool:
+        """Have the server do it, and tell the program; False where there is no going on."""
         assert self._process.stdin is not None
         try:
-            self._server.restart()
+            told = task()
         except Exception as failure:
-            self.server_failed = f"the server did not come back: {failure}"
+            self.server_failed = f"the server did not do it: {failure}"
             end_session(self._process)
             return False
         try:
-            self._process.stdin.write(f"{RESTARTED}\n")
+            self._process.stdin.write(f"{told}\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             return False  # it did not wait; its exit status tells why
@@ -165,3 +170,9 @@ class _Talk:
         assert self._process.stderr is not None
         with self._process.stderr:
             self._errors.extend(self._process.stderr)
+
+
+def _restarted(server: Server) -> str:
+    """SIGKILL of the server; what the program is told once it serves again."""
+    server.restart()
+    return RESTARTED

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+SECURED, REAUTHENTICATING = "secured", "reauthenticating"
+"""Servers that ask who comes (`Scenario.server`); the second one again every few seconds."""
 # A scenario that hangs is ended then. None takes as long on a quiet machine.
 LIMIT_SECONDS = 120.0
 # What goes on for a while writes so much as it does in that time: where the server is away, it takes longer.
@@ -16,7 +18,7 @@ class Scenario:
 
     `quick` ones are run by `make compat QUICK=1` as well. `seconds` is the time limit; one that goes on for a
     while by itself goes on for `lasts_seconds`, and has that time besides. `alone`: with one gateway; its
-    client's FINDINGS.md says why.
+    client's FINDINGS.md says why. `server` names another server than the one of most scenarios.
     """
 
     name: str
@@ -25,11 +27,17 @@ class Scenario:
     seconds: float = LIMIT_SECONDS
     lasts_seconds: float = 0.0
     alone: bool = False
+    server: str = ""
 
     @property
     def limit_seconds(self) -> float:
         """What still runs then is ended."""
         return self.seconds + KILLED_FACTOR * self.lasts_seconds
+
+
+def _secured(name: str, shows: str, *, quick: bool = True, server: str = SECURED) -> Scenario:
+    """One of security. Whoever lets clients in is one gateway."""
+    return Scenario(name, f"security: {shows}", quick, alone=True, server=server)
 
 
 SCENARIOS = (
@@ -54,6 +62,16 @@ SCENARIOS = (
     Scenario("transactions-fencing", "a second producer of a transactional id fences the first"),
     Scenario("transactions-offsets", "consume, transform, produce: offsets in transactions"),
     Scenario("transactions-timeout", "a transaction that is open for too long is aborted"),
+    _secured("tls", "SSL; a certificate that is not trusted"),
+    _secured("sasl-plain", "PLAIN, with and without TLS; a wrong password", quick=False),
+    _secured("sasl-scram-sha-256", "SCRAM-SHA-256, likewise", quick=False),
+    _secured("sasl-scram-sha-512", "SCRAM-SHA-512, likewise"),
+    _secured("sasl-oauthbearer", "OAUTHBEARER, likewise; a token that nobody knows", quick=False),
+    _secured("certificate-exchanged", "the server's certificate is exchanged while records flow"),
+    _secured("password-changed", "the user's password is changed while records flow", quick=False),
+    _secured(
+        "reauthentication", "who is connected is asked again and again", quick=False, server=REAUTHENTICATING
+    ),
 )
 
 

@@ -30,6 +30,10 @@ public final class Compat {
         Map.entry("admin-partitions", Administration::partitions),
         Map.entry("delete-records", Administration::deleteRecords),
         Map.entry("reconnect", Reconnect::reconnect),
+        Map.entry("tls", Security::tls),
+        Map.entry("certificate-exchanged", Security::certificateExchanged),
+        Map.entry("password-changed", Security::passwordChanged),
+        Map.entry("reauthentication", Security::reauthentication),
         Map.entry("transactions", Transactions::commitAndAbort),
         Map.entry("transactions-fencing", Transactions::fencing),
         Map.entry("transactions-offsets", Transactions::offsets),
@@ -46,6 +50,8 @@ public final class Compat {
                 Groups.member(client, name.split(":")[1], name.split(":")[2]);
             } else if (name.startsWith("codec-")) {
                 Records.codec(client, name.substring("codec-".length()));
+            } else if (name.startsWith("sasl-")) {
+                Security.sasl(client, name.substring("sasl-".length()).toUpperCase());
             } else if (SCENARIOS.containsKey(name)) {
                 SCENARIOS.get(name).run(client);
             } else {

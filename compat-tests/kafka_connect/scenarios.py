@@ -6,6 +6,7 @@ import sys
 
 from frameworks.checks import equal, same_but_for_steps_back, same_lines, until
 from frameworks.main import Stage, main
+from frameworks.security import come_in
 
 from kafka_connect.mirror import mirror
 from kafka_connect.pipe import Pipe
@@ -58,6 +59,17 @@ def file_to_file(stage: Stage) -> None:
         cluster.ask("DELETE", f"/connectors/{name}")
     until(lambda: cluster.ask("GET", "/connectors") == [], "both to be gone")
     cluster.workers[0].process.stop()
+    pipe.check_exact()
+
+
+def secured(stage: Stage) -> None:
+    """Over TLS, with a password: the settings of a client, for worker, producers and consumers."""
+    prefixes = ("", "producer.", "consumer.")
+    settings = {f"{prefix}{name}": value for prefix in prefixes for name, value in come_in().items()}
+    pipe = started(stage, workers=1, **settings)
+    pipe.append(500)
+    pipe.await_all()
+    pipe.cluster.workers[0].process.stop()
     pipe.check_exact()
 
 
@@ -270,6 +282,7 @@ def resume(pipe: Pipe) -> None:
 
 SCENARIOS = {
     "file-to-file": file_to_file,
+    "secured": secured,
     "offsets": offsets,
     "worker-stopped": worker_stopped,
     "worker-killed": worker_killed,

@@ -67,7 +67,7 @@ public final class WordCount {
         settings.put(StreamsConfig.consumerPrefix("session.timeout.ms"), 10_000);
         settings.put(StreamsConfig.consumerPrefix("heartbeat.interval.ms"), 500);
         for (String more : List.of(arguments).subList(5, arguments.length)) {
-            settings.put(more.split("=")[0], more.split("=")[1]);
+            settings.put(more.split("=", 2)[0], more.split("=", 2)[1]);
         }
 
         KafkaStreams streams = new KafkaStreams(topology(arguments[3], arguments[4]), settings);

@@ -6,6 +6,7 @@ import sys
 
 from frameworks.checks import equal, until
 from frameworks.main import Stage, main
+from frameworks.security import come_in
 
 from kafka_streams.app import COMPACTED_SOON, PARTITIONS, TASKS, App, await_tasks, tasks
 
@@ -37,6 +38,17 @@ def word_count(stage: Stage) -> None:
         lambda: all(start > 0 for start, _ in app.server.bounds(repartition)),
         "DeleteRecords of what was read",
     )
+    instance.stop()
+    app.check_exact()
+
+
+def secured(stage: Stage) -> None:
+    """Over TLS, with a password: the settings of a client, once."""
+    app = App(stage)
+    instance = app.instance("only", *(f"{name}={value}" for name, value in come_in().items()))
+    instance.start()
+    app.write(300)
+    app.await_all()
     instance.stop()
     app.check_exact()
 
@@ -194,6 +206,7 @@ def check_internal_topics(app: App) -> None:
 
 SCENARIOS = {
     "word-count": word_count,
+    "secured": secured,
     "instance-killed": instance_killed,
     "instances-share": instances_share,
     "standby-takes-over": standby_takes_over,

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 
-from kcat import transactions
+from kcat import security, transactions
 from kcat.members import Member
 from kcat.program import Kcat, NotInKcat
 from python_client.checks import equal, until
@@ -183,6 +183,10 @@ def no_offsets(_kcat: Kcat) -> None:
     raise NotInKcat("kcat commits no offsets in a transaction")
 
 
+def changes(_kcat: Kcat) -> None:
+    raise NotInKcat("kcat is called once for each thing")
+
+
 def missing(_kcat: Kcat) -> None:
     raise NotInKcat("kcat has no admin but listing")
 
@@ -211,6 +215,10 @@ SCENARIOS: dict[str, Callable[[Kcat], None]] = {
     "transactions": lambda kcat: transactions.transactions(kcat, _one(kcat)),
     "transactions-fencing": lambda kcat: transactions.fencing(kcat, _one(kcat)),
     "transactions-offsets": no_offsets,
+    "tls": lambda kcat: security.tls(kcat, fresh("tls")),
+    "certificate-exchanged": changes,
+    "password-changed": changes,
+    "reauthentication": changes,
     "transactions-timeout": lambda kcat: transactions.timeout(kcat, _one(kcat)),
 }
 
@@ -221,6 +229,8 @@ def main() -> int:
     try:
         if name.startswith("codec-"):
             codec(kcat, name.removeprefix("codec-"))
+        elif name.startswith("sasl-"):
+            security.sasl(kcat, fresh("sasl"), name.removeprefix("sasl-").upper())
         else:
             SCENARIOS.get(name, missing)(kcat)
     except NotInKcat as why:

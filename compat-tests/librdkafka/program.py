@@ -27,16 +27,22 @@ PIECE_PASSED = ": PASS ("
 
 def main() -> int:
     what, bootstrap, report = sys.argv[1], sys.argv[2], Path(sys.argv[3]).absolute()
+    return run_tests(what, {"bootstrap.servers": bootstrap}, report)
+
+
+def run_tests(what: str, conf: dict[str, str], report: Path) -> int:
+    """The runner's status; `conf` has the client's properties, `what` is NUMBER[/SUBTEST]."""
     number, _, subtest = what.partition("/")
     home = Path(os.environ["COMPAT_HOME"])
     with tempfile.TemporaryDirectory(prefix="librdkafka-") as scratch:
         place = _tree(home / "librdkafka", Path(scratch))
-        (place / "test.conf").write_text(f"bootstrap.servers={bootstrap}\ntest.topic.random=true\n")
+        lines = [f"{name}={value}\n" for name, value in {**conf, "test.topic.random": "true"}.items()]
+        (place / "test.conf").write_text("".join(lines))
         with report.with_suffix(".log").open("wb") as log:
             status = subprocess.run(
                 ["./test-runner", *OPTIONS, "-s", SCENARIOS[os.environ["COMPAT_AUTO_CREATE"]]],
                 cwd=place,
-                env=_environment(home, bootstrap, number, subtest, report),
+                env=_environment(home, conf["bootstrap.servers"], number, subtest, report),
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 check=False,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.abc import AbstractTokenProvider
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, ProducerFenced, for_code
@@ -20,14 +21,28 @@ from python_client.adapter import (
     NotInThisClient,
     Record,
 )
+from python_client.doors import Door, Heard
 from python_client.main import main
 
+REQUEST_TIMEOUT_MS = 10_000
+_heard = Heard("aiokafka", "KafkaConnectionError: Connection at")
 _loop = asyncio.new_event_loop()
+threading.Thread(target=_loop.run_forever, daemon=True).start()
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
     """What it returns or raises, on the loop's thread."""
     return asyncio.run_coroutine_threadsafe(work, _loop).result(SECONDS)
+
+
+class Token(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types here
+    """One that does not change."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    async def token(self) -> str:
+        return self._token
 
 
 class Producer:
@@ -174,10 +189,27 @@ class Aiokafka:
 
     can_be_idempotent = True
     tells_membership = False
+    best_mechanism = "SCRAM-SHA-512"
 
-    def __init__(self, bootstrap: str) -> None:
-        self._base = {"bootstrap_servers": bootstrap}
-        threading.Thread(target=_loop.run_forever, daemon=True).start()
+    def __init__(self, bootstrap: str, **more: Any) -> None:
+        self._base = {"bootstrap_servers": bootstrap, **more}
+
+    def secured(self, door: Door) -> Aiokafka:
+        more: dict[str, Any] = {
+            "security_protocol": door.protocol, "ssl_context": door.context,
+            # It says no sooner that it gives up.
+            "request_timeout_ms": REQUEST_TIMEOUT_MS,
+        }  # fmt: skip
+        if door.mechanism:
+            more |= {"sasl_mechanism": door.mechanism}
+        if door.mechanism == "OAUTHBEARER":
+            more |= {"sasl_oauth_token_provider": Token(door.secret)}
+        elif door.mechanism:
+            more |= {"sasl_plain_username": door.user, "sasl_plain_password": door.secret}
+        return Aiokafka(door.bootstrap, **more)
+
+    def refusal(self, error: Exception) -> str:
+        return _heard.refusal(error)
 
     def producer(self, *, codec: str = "none", idempotent: bool = False, linger_ms: int = 0) -> Producer:
         return Producer({

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from python_client.doors import Door
+
 SECONDS = 60.0
 """Patience for one step on a loaded machine; nothing here waits for it."""
 LARGE_REQUEST_BYTES = 4_000_000
@@ -128,6 +130,16 @@ class Adapter(Protocol):
 
     @property
     def tells_membership(self) -> bool: ...
+
+    @property
+    def best_mechanism(self) -> str:
+        """Of those by which it comes in with a password."""
+
+    def secured(self, door: Door) -> Adapter:
+        """The same client, which comes in there."""
+
+    def refusal(self, error: Exception) -> str:
+        """Which it means: AUTHENTICATION, CERTIFICATE, or none of them."""
 
     def producer(self, *, codec: str = "none", idempotent: bool = False, linger_ms: int = 0) -> Producer:
         """Acknowledged by all; sends again, in order; takes LARGE_REQUEST_BYTES; idempotent if it can be."""

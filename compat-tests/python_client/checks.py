@@ -61,6 +61,13 @@ def same_records(found: Sequence[Record], sent: Sequence[Record], first_offset: 
     equal(len(found), len(sent), "number of records")
 
 
+def same_but_for_repeats(found: Sequence[Record], sent: Sequence[Record]) -> None:
+    """In this order, at offsets without gaps; what was sent again may be there again."""
+    equal([one.offset for one in found], list(range(len(found))), "offsets")
+    firsts = list(dict.fromkeys((one.key, one.value) for one in found))
+    equal(firsts, [(one.key, one.value) for one in sent], "records in order of their first coming")
+
+
 def equal(found: object, wanted: object, what: str) -> None:
     """Raises AssertionError that shows both, shortened."""
     assert found == wanted, f"{what}: {repr(found)[:BRIEF_CHARACTERS]}, not {repr(wanted)[:BRIEF_CHARACTERS]}"

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
+import kafka
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition, errors
 
 from python_client.adapter import LARGE_REQUEST_BYTES, SECONDS, SESSION_MS, NotInThisClient, Record
+from python_client.doors import Door, Heard
+
+try:
+    from kafka.net.sasl.oauth import AbstractTokenProvider
+except ImportError:
+    from kafka.oauth import AbstractTokenProvider
 
 # In version 3 a poll that times out between SyncGroup and its answer leaves the member without an assignment
 # for ever (python_kafka_3/FINDINGS.md). So long a poll hardly ever does; records end it at once.
 GROUP_POLL_SECONDS = 2.0
 # Less than a test's patience, more than the server needs to come back.
 REQUEST_TIMEOUT_MS = 10_000
+_HEARD = Heard("kafka", "<authenticating>" if kafka.__version__.startswith("2") else "socket disconnected")
 
 
 class Producer:
@@ -111,8 +119,19 @@ class Admin:
 class Client:
     """A version of kafka-python: what makes its producers, consumers and admins is its own."""
 
-    def __init__(self, bootstrap: str) -> None:
+    best_mechanism = "SCRAM-SHA-512"
+
+    def __init__(self, bootstrap: str, door: Door | None = None) -> None:
         self.bootstrap = bootstrap
+        self.more = {} if door is None else _security(door)
+
+    def secured(self, door: Door) -> Self:
+        """The same client, which comes in there."""
+        return type(self)(door.bootstrap, door)
+
+    def refusal(self, error: Exception) -> str:
+        """Which it means, if any."""
+        return _HEARD.refusal(error)
 
     def error_code(self, error: Exception) -> int | None:
         """Kafka's number of an error of kafka-python's."""
@@ -125,6 +144,29 @@ class Client:
     def is_stale_member(self, error: Exception) -> bool:
         """Likewise."""
         raise NotInThisClient(f"its producer has no transactions: {error!r}")
+
+
+class _Token(AbstractTokenProvider):  # type: ignore[misc]  # its place differs by version
+    """One that does not change."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def token(self) -> str:
+        return self._token
+
+    def extensions(self) -> dict[str, str]:
+        return {}
+
+
+def _security(door: Door) -> dict[str, Any]:
+    settings: dict[str, Any] = {"security_protocol": door.protocol, "ssl_cafile": door.ca}
+    if not door.mechanism:
+        return settings
+    settings |= {"sasl_mechanism": door.mechanism}
+    if door.mechanism == "OAUTHBEARER":
+        return settings | {"sasl_oauth_token_provider": _Token(door.secret)}
+    return settings | {"sasl_plain_username": door.user, "sasl_plain_password": door.secret}
 
 
 def producer_settings(bootstrap: str, codec: str, linger_ms: int) -> dict[str, Any]:

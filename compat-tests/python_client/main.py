@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 
-from python_client import administration, groups, records, transactions
+from python_client import administration, groups, records, security, transactions
 from python_client.adapter import Adapter, NotInThisClient
 from python_client.reconnect import reconnect
 
@@ -36,6 +36,8 @@ def main(connect: Callable[[str], Adapter]) -> int:
 def _scenario(name: str, adapter: Adapter, bootstrap: str) -> Callable[[], None]:
     if name.startswith("codec-"):
         return partial(records.codec, adapter, name.removeprefix("codec-"))
+    if name.startswith("sasl-"):
+        return partial(security.sasl, adapter, name.removeprefix("sasl-").upper())
     table: dict[str, Callable[[], None]] = {
         "headers": partial(records.headers, adapter),
         "empty-values": partial(records.empty_values, adapter),
@@ -53,6 +55,10 @@ def _scenario(name: str, adapter: Adapter, bootstrap: str) -> Callable[[], None]
         "admin-partitions": partial(administration.partitions, adapter),
         "delete-records": partial(administration.delete_records, adapter),
         "reconnect": partial(reconnect, adapter),
+        "tls": partial(security.tls, adapter),
+        "certificate-exchanged": partial(security.certificate_exchanged, adapter),
+        "password-changed": partial(security.password_changed, adapter),
+        "reauthentication": partial(security.reauthentication, adapter),
         "transactions": partial(transactions.commit_and_abort, adapter),
         "transactions-fencing": partial(transactions.fencing, adapter),
         "transactions-offsets": partial(transactions.offsets, adapter),

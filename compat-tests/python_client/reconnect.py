@@ -6,7 +6,7 @@ import sys
 from contextlib import closing
 
 from python_client.adapter import Adapter, Record
-from python_client.checks import equal, fresh_topic, read, same_records, send_all
+from python_client.checks import equal, fresh_topic, read, same_but_for_repeats, same_records, send_all
 from python_client.records import sample
 
 
@@ -36,14 +36,7 @@ def reconnect(adapter: Adapter) -> None:
     if adapter.can_be_idempotent:
         same_records(found, wanted)
     else:
-        _same_but_for_repeats(found, wanted)
+        same_but_for_repeats(found, wanted)
     with closing(adapter.consumer()) as fresh:
         fresh.assign(topic, [0])
         equal(read(fresh, end), found, "what a new consumer reads")
-
-
-def _same_but_for_repeats(found: list[Record], sent: list[Record]) -> None:
-    """In this order, at offsets without gaps; what was sent again may be there again."""
-    equal([one.offset for one in found], list(range(len(found))), "offsets")
-    firsts = list(dict.fromkeys((one.key, one.value) for one in found))
-    equal(firsts, [(one.key, one.value) for one in sent], "records in order of their first coming")

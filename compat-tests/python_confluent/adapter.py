@@ -10,6 +10,7 @@ from typing import Any
 import confluent_kafka
 import confluent_kafka.admin
 from python_client.adapter import LARGE_REQUEST_BYTES, SECONDS, SESSION_MS, TRANSACTION_MS, Record
+from python_client.doors import AUTHENTICATION, CERTIFICATE, Door
 from python_client.main import main
 
 library: Any = confluent_kafka
@@ -17,13 +18,20 @@ administration: Any = confluent_kafka.admin
 CREATE_TIME_OR_APPEND_TIME = (1, 2)
 # ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID
 MEMBER_IS_GONE = (22, 25)
+REFUSALS = {library.KafkaError._AUTHENTICATION: AUTHENTICATION, library.KafkaError._SSL: CERTIFICATE}
 
 
 class Producer:
     """librdkafka's, whose callbacks fill a cell a record."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        self._producer = library.Producer(settings)
+        self._refusals: list[Any] = []
+        self._producer = library.Producer({**settings, "error_cb": self._failed})
+
+    def _failed(self, error: Any) -> None:
+        """It goes on trying; whoever waits for it is told here why it does not come in."""
+        if error.code() in REFUSALS:
+            self._refusals.append(error)
 
     def send(self, topic: str, record: Record) -> Callable[[], int]:
         done: list[tuple[Any, Any]] = []
@@ -48,6 +56,9 @@ class Producer:
         while not done:
             assert time.monotonic() < deadline, "no delivery report"
             self._producer.poll(0.05)
+            if self._refusals:
+                self._producer.purge()
+                raise library.KafkaException(self._refusals[0])
         error, message = done[0]
         if error is not None:
             raise library.KafkaException(error)
@@ -185,9 +196,24 @@ class Confluent:
 
     can_be_idempotent = True
     tells_membership = True
+    best_mechanism = "SCRAM-SHA-512"
 
-    def __init__(self, bootstrap: str) -> None:
-        self._base = {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 500, "log_level": 0}
+    def __init__(self, bootstrap: str, **more: Any) -> None:
+        self._base = {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 500, "log_level": 0} | more
+
+    def secured(self, door: Door) -> Confluent:
+        more: dict[str, Any] = {"security.protocol": door.protocol, "ssl.ca.location": door.ca}
+        if door.mechanism == "OAUTHBEARER":
+            expiry = time.time() + SECONDS
+            more |= {"oauth_cb": lambda _config: (door.secret, expiry, door.user, {})}
+        elif door.mechanism:
+            more |= {"sasl.username": door.user, "sasl.password": door.secret}
+        return Confluent(
+            door.bootstrap, **more, **({"sasl.mechanism": door.mechanism} if door.mechanism else {})
+        )
+
+    def refusal(self, error: Exception) -> str:
+        return REFUSALS.get(self.error_code(error) or 0, "")
 
     def producer(self, *, codec: str = "none", idempotent: bool = False, linger_ms: int = 0) -> Producer:
         return Producer({

@@ -48,7 +48,9 @@ class KafkaPython2(kafka_python.Client):
     def producer(
         self, *, codec: str = "none", idempotent: bool = False, linger_ms: int = 0
     ) -> kafka_python.Producer:
-        settings: dict[str, Any] = kafka_python.producer_settings(self.bootstrap, codec, linger_ms)
+        settings: dict[str, Any] = (
+            kafka_python.producer_settings(self.bootstrap, codec, linger_ms) | self.more
+        )
         # One request at a time keeps the order where requests are sent again.
         in_flight = {"max_in_flight_requests_per_connection": 1} if idempotent else {}
         return kafka_python.Producer(settings | in_flight)
@@ -62,6 +64,7 @@ class KafkaPython2(kafka_python.Client):
         settings = kafka_python.consumer_settings(
             self.bootstrap, group, auto_commit=auto_commit, read_committed=read_committed
         )
+        settings |= self.more
         return kafka_python.Consumer(settings, lambda offset: OffsetAndMetadata(offset, ""))
 
     def admin(self) -> Admin:

@@ -12,7 +12,11 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.structs import OffsetAndMetadata
 from python_client import kafka_python
 from python_client.adapter import TRANSACTION_MS
+from python_client.doors import Door
 from python_client.main import main
+
+HOPELESS_MS = 2000
+DELIVERY_MS = 12_000
 
 
 class Admin(kafka_python.Admin):
@@ -75,11 +79,17 @@ class KafkaPython3(kafka_python.Client):
     can_be_idempotent = True
     tells_membership = True
 
+    def __init__(self, bootstrap: str, door: Door | None = None) -> None:
+        super().__init__(bootstrap, door)
+        if door is not None and door.is_hopeless:
+            self.more |= {"bootstrap_timeout_ms": HOPELESS_MS}
+
     def producer(
         self, *, codec: str = "none", idempotent: bool = False, linger_ms: int = 0
     ) -> kafka_python.Producer:
-        settings = kafka_python.producer_settings(self.bootstrap, codec, linger_ms)
-        return kafka_python.Producer(settings | {"enable_idempotence": idempotent})
+        settings = kafka_python.producer_settings(self.bootstrap, codec, linger_ms) | self.more
+        limit = {"delivery_timeout_ms": DELIVERY_MS} if self.more else {}
+        return kafka_python.Producer(settings | limit | {"enable_idempotence": idempotent})
 
     def transactional(self, name: str, *, timeout_ms: int = TRANSACTION_MS) -> Transactional:
         settings = kafka_python.producer_settings(self.bootstrap, "none", 0)
@@ -91,6 +101,7 @@ class KafkaPython3(kafka_python.Client):
         settings = kafka_python.consumer_settings(
             self.bootstrap, group, auto_commit=auto_commit, read_committed=read_committed
         )
+        settings |= self.more
         return kafka_python.Consumer(settings, lambda offset: OffsetAndMetadata(offset, "", -1))
 
     def admin(self) -> Admin:

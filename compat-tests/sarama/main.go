@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 )
 
 const notInClient = 77
@@ -14,10 +15,15 @@ var scenarios = map[string]func(*server) error{
 	"transactions-fencing": transactionsFencing,
 	"transactions-offsets": transactionsOffsets,
 	"transactions-timeout": transactionsTimeout,
+
+	"tls": encrypted,
 }
 
 func main() {
 	run, known := scenarios[os.Args[1]]
+	if mechanism, isSasl := strings.CutPrefix(os.Args[1], "sasl-"); isSasl {
+		run, known = func(s *server) error { return authenticated(s, strings.ToUpper(mechanism)) }, true
+	}
 	if !known {
 		fmt.Fprintln(os.Stderr, "no such scenario in this program:", os.Args[1])
 		os.Exit(notInClient)

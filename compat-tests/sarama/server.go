@@ -93,6 +93,10 @@ func (s *server) checkRead(topic string, isolation sarama.IsolationLevel, wanted
 		return err
 	}
 	defer consumer.Close()
+	return checkReadBy(consumer, topic, wanted)
+}
+
+func checkReadBy(consumer sarama.Consumer, topic string, wanted []string) error {
 	for partition := range int32(partitions) {
 		var here []string
 		for _, value := range wanted {

@@ -24,6 +24,7 @@ def own_broker_configs(request: Request, broker: Cluster) -> dict[str, str]:
         "auto.create.topics.enable": "true" if settings.auto_create_topics else "false",
         "broker.id": str(broker.node_id),
         "broker.rack": settings.rack or None,
+        "connections.max.reauth.ms": str(settings.connections_max_reauth_ms),
         "controller.listener.names": "",
         "default.replication.factor": str(broker.stores.default_replication_factor),
         "controller.quota.window.num": str(settings.controller_quota_window_num),

@@ -23,6 +23,7 @@ from gateway.configs.broker_validation import OWN_EFFECT, TOPIC_DEFAULTS
 BY_OPTION: Final[dict[str, str]] = {
     "auto.create.topics.enable": "--auto-create-topics",
     "broker.rack": "--rack",
+    "connections.max.reauth.ms": "--connections-max-reauth-ms",
     "controller.quota.window.num": "--controller-quota-window-num",
     "controller.quota.window.size.seconds": "--controller-quota-window-size-seconds",
     "delegation.token.expiry.time.ms": "--delegation-token-expiry-time-ms",

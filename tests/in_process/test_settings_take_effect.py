@@ -38,9 +38,13 @@ from dafka.processes.standalone import Standalone
 from gateway.broker import Broker
 from gateway.cluster.delegation_tokens import Wanted
 from gateway.configs.broker_validation import OWN_EFFECT
+from gateway.front.listeners import Listener
+from gateway.front.sessions import Sessions
 from gateway.groups import expiry
 from gateway.log import retention
+from gateway.security.oauthbearer import Bearer
 from gateway.security.principal import Principal
+from gateway.security.protocol import SecurityProtocol
 from tests.differential import offsets
 from tests.differential.groups import join
 from tests.docs.broker_effects import BY_OPTION
@@ -205,9 +209,21 @@ async def token_lifetimes(client: Client) -> None:
     assert (token.expires_ms - token.issued_ms, token.max_ms - token.issued_ms) == (1_000, 2_000)
 
 
+async def sessions(client: Client) -> None:
+    """No listener here asks who comes: so a session is begun as one that does begins it."""
+    limit_ms = client.broker.settings.connections_max_reauth_ms
+    made = Sessions(client.broker.scram_users, b"", limit_ms, validate=lambda _token: Bearer("alice", DAY_MS))
+    session = made.begin(Listener("X", "127.0.0.1", 1, protocol=SecurityProtocol.SASL_PLAINTEXT))
+    assert session is not None
+    session.handshake("OAUTHBEARER", 1, 0)
+    told = session.authenticate(b"n,,\x01auth=Bearer of.alice\x01\x01", 2, 0)
+    assert (told.lifetime_ms, session.is_over(2_999), session.is_over(3_000)) == (3_000, False, True)
+
+
 SETTINGS: dict[str, Any] = {
     "auto_create_topics": False,
     "compaction_backoff_ms": 20,
+    "connections_max_reauth_ms": 3_000,
     "delegation_token_expiry_time_ms": 1_000,
     "delegation_token_max_lifetime_ms": 2_000,
     "fetch_session_slots": 1,
@@ -225,6 +241,7 @@ SETTINGS: dict[str, Any] = {
 EFFECTS: dict[str, Callable[[Client], Awaitable[None]]] = {
     "auto.create.topics.enable": auto_create_topics,
     "broker.rack": rack,
+    "connections.max.reauth.ms": sessions,
     "delegation.token.expiry.time.ms": token_lifetimes,
     "delegation.token.max.lifetime.ms": token_lifetimes,
     "group.initial.rebalance.delay.ms": initial_rebalance_delay,

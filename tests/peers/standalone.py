@@ -51,6 +51,11 @@ class Standalone(ServerProcess):
         return f"{self.host}:{self.port}"
 
     @property
+    def addresses(self) -> list[str]:
+        """HOST:PORT of each listener, in the order of the command line; the first one is `bootstrap`."""
+        return [f"{host}:{port}" for host, port in READY.findall(self.stdout)]
+
+    @property
     def stdout(self) -> str:
         """What this life of the process wrote to standard output so far."""
         return self.stdout_path.read_text(errors="replace")

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,14 +23,21 @@ from dafka_pipeline.spark.errors import explain_spark
 from tests.clients.sample import small_records
 from tests.clients.stored import create_topic, put
 from tests.peers.maven import pipeline_jars
+from tests.peers.secured import Right
+from tests.peers.secured import Secured as OurSecured
 from tests.pipelines.dumps import archive_rows, topic_rows
-from tests.pipelines.secured import PASSWORD, STORE_PASSWORD, Secured, secured_kafka
+from tests.pipelines.secured import PASSWORD, STORE_PASSWORD, USER, Secured, jaas, secured_kafka
 from tests.pipelines.settings import SMALL
 
 pytestmark = [pytest.mark.slow, pytest.mark.matrix]
 
 TOPIC = "orders"
 COUNT = 40
+ARCHIVING: tuple[Right, ...] = (("TOPIC", TOPIC, "LITERAL", "READ"),)
+REPLAYING: tuple[Right, ...] = (
+    *(("TOPIC", "again", "LITERAL", what) for what in ("READ", "WRITE", "DESCRIBE_CONFIGS")),
+    ("TRANSACTIONAL_ID", "again-1", "PREFIXED", "WRITE"),
+)
 BOUND_SECONDS = 120
 """A refused client ends; how fast is another question."""
 
@@ -139,6 +147,40 @@ def test_no_secret_is_in_anything_that_is_written(secured: Secured, tmp_path: Pa
     assert b"SparkListenerTaskEnd" in everything
     secrets = [PASSWORD, PASSWORD.replace('"', '\\"'), json.dumps(PASSWORD)[1:-1], STORE_PASSWORD]
     assert [one for one in secrets if one.encode() in everything] == []
+
+
+def test_jobs_against_our_own_gateway(tmp_path: Path) -> None:
+    """An archive and its replay, as a user who may read one topic and write another one, and no more."""
+    with OurSecured("--authorizer", "acl", protocols=["SASL_SSL"]) as gateway:
+        for topic in (TOPIC, "again"):
+            create_topic(gateway.open, topic)
+        put(gateway.open, TOPIC, small_records(COUNT))
+        gateway.set_password(USER, PASSWORD)
+        gateway.allow(f"User:{USER}", *ARCHIVING, *REPLAYING)
+        properties = {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.jaas.config": jaas("scram.Scram"),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(gateway.ca),
+        }
+        (tmp_path / "kafka.properties").write_text(
+            "".join(f"{name}={value}\n" for name, value in properties.items())
+        )
+        common = ("--bootstrap", gateway.address("SASL_SSL"), "--kafka-file", "kafka.properties", "--json")
+        table = str(tmp_path / "archive")
+        jobs = [
+            ("archive", "--topics", TOPIC, "--to", table, "--once"),
+            ("replay", table, "--topics", TOPIC, "--to", "again", "--id", "again-1"),
+        ]
+        for job in jobs:
+            done = run(tmp_path, *job, *common)
+            assert done.returncode == 0, done.stderr[-4000:]
+        assert archive_rows(tmp_path / "archive") == topic_rows(gateway.open, TOPIC)
+        copied = [row.record for row in topic_rows(gateway.open, "again")]
+        wanted = [row.record for row in topic_rows(gateway.open, TOPIC)]
+        # A replay adds one header.
+        assert [replace(one, headers=one.headers[:-1]) for one in copied] == wanted
 
 
 def test_a_wrong_password_ends_a_job_at_once_without_showing_it(secured: Secured, tmp_path: Path) -> None:

@@ -189,3 +189,12 @@ def test_every_folder_has_what_the_readme_says_and_allows_only_scenarios_that_ar
         assert client.allowed, client.name
         assert client.allowed <= {one.name for one in client.scenarios}, client.name
         assert f"`{client.name}`" in (HERE / "README.md").read_text()
+
+
+def test_scenarios_of_security_have_a_server_of_their_own() -> None:
+    """With one gateway alone, and few of them are quick."""
+    secured = [one for one in SCENARIOS if one.server]
+    assert {one.name for one in secured} >= {"tls", "sasl-plain", "reauthentication"}
+    quick = [one.name for one in chosen([], quick=True) if one.server]
+    assert quick == ["tls", "sasl-scram-sha-512", "certificate-exchanged"]
+    assert [one for one in chosen([], quick=False, several=True) if one.server] == []

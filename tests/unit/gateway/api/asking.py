@@ -204,6 +204,7 @@ class FakeBroker:
                 "auto_create_topics": True,
                 "relax_replication_factor": False,
                 "trust_batches": False,
+                "connections_max_reauth_ms": 0,
                 "quota_window_num": 11,
                 "quota_window_size_seconds": 1,
                 "controller_quota_window_num": 11,

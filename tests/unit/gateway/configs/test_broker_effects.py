@@ -72,6 +72,7 @@ def test_what_a_gateway_shows_of_its_own_is_by_an_option_or_told() -> None:
         ),
         0,
     )  # fmt: skip
+    different["connections_max_reauth_ms"] = 1
     broker = FakeBroker(stores=2, rack="zone-b", gateway_listener="INSIDE", **different)
     request = SimpleNamespace(local_address=("gateway.example", 9999))
     assert own_broker_configs(cast("Any", request), cast("Any", broker)).keys() == BY_OPTION.keys() | TOLD
