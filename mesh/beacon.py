@@ -76,6 +76,9 @@ class Beacon:
         self.port = port
         self.malformed = 0
         """Beacons that break the format, or name no place that one can connect to."""
+        self.strangers = 0
+        """Beacons with keys of nobody whom this node has business with."""
+        self._keys = context.keys
         self._node = node
         self._table = Peers(self.node_id, port, host=_address(host))
         self._names = HostNames()
@@ -147,6 +150,9 @@ class Beacon:
 
     def _on_beacon(self, beacon: TowerBeacon) -> None:
         now = trio.current_time()
+        if not self._has_its_key(beacon):
+            self.strangers += 1
+            return
         try:
             named = parse_endpoint(beacon.endpoint)
         except MalformedMessage as error:
@@ -155,7 +161,18 @@ class Beacon:
         # Names of nodes that there is no room for are not worth a look-up.
         endpoint = self._names.address(named, now) if self._table.wants(beacon.node) else named
         if endpoint is not None:
-            self._do(self._table.heard(beacon.node, endpoint, now))
+            key = "" if self._keys is None else beacon.key
+            self._do(self._table.heard(beacon.node, endpoint, now, key))
+
+    def _has_its_key(self, beacon: TowerBeacon) -> bool:
+        """Whether there is somebody to connect to: a tower is believed that somebody is there, not who may
+        be.
+        """
+        if self._keys is None:
+            return True
+        if beacon.node == self.node_id:
+            return beacon.key == self._keys.own.public
+        return self._keys.peer(beacon.key) is not None
 
     def _on_malformed(self, error: MalformedMessage) -> None:
         self.malformed += 1
@@ -179,9 +196,9 @@ class Beacon:
     def _do(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
             match effect:
-                case Connect(endpoint):
+                case Connect(endpoint, key):
                     logger.debug("connecting to %s", endpoint)
-                    self._node.connect(str(endpoint))
+                    self._node.connect(str(endpoint), key)
                 case Disconnect(endpoint):
                     logger.debug("no longer connected to %s", endpoint)
                     self._node.disconnect(str(endpoint))

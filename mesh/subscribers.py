@@ -3,6 +3,7 @@
 `mesh.protocol.subscriptions` counts and decides; this knows the connections.
 """
 
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 
 from mesh.connections import Connection, Cuts, connection
@@ -17,6 +18,9 @@ class Subscribers:
         self._subscriptions: Subscriptions[Connection] = Subscriptions()
         self._connections: dict[int, Connection] = {}
         """Descriptor -> the connection on it that subscribed last."""
+        self._users: dict[int, set[str]] = {}
+        """Descriptor -> the keys that this connection subscribed with. It has one; where a connection ended
+        and another one got its descriptor, the one that ended may be told of later."""
 
     @property
     def cut(self) -> int:
@@ -28,17 +32,30 @@ class Subscribers:
         """What somebody is subscribed to."""
         return self._subscriptions.prefixes
 
-    def heard(self, message: bytes, descriptor: int | None) -> bytes | None:
+    def heard(self, message: bytes, descriptor: int | None, user: str = "") -> bytes | None:
         """A subscription or a cancellation: the prefix, if nobody was subscribed to it. None as a descriptor:
-        it came from inside the process.
+        it came from inside the process. `user` is the key of who sent it, where there are keys.
         """
         peer = None if descriptor is None or message[:1] != b"\x01" else self._connection(descriptor)
+        if peer is not None and user:
+            self._users.setdefault(peer.descriptor, set()).add(user)
         prefix = self._subscriptions.heard(message, peer)
         greedy = self._subscriptions.to_cut(peer)
         if greedy is not None:
             self._connections.pop(greedy.descriptor, None)
+            self._users.pop(greedy.descriptor, None)
             self._cuts.cut(greedy, "it subscribed to too much")
         return prefix
+
+    def cut_unless(self, may: Callable[[str], bool]) -> None:
+        """Cut the connections whose keys may not be here any more."""
+        for descriptor, users in list(self._users.items()):
+            if not all(map(may, users)):
+                del self._users[descriptor]
+                found = self._connections.pop(descriptor, None)
+                if found is not None:
+                    self._subscriptions.ended(found)
+                    self._cuts.cut(found, "its key is no member's any more")
 
     def _connection(self, descriptor: int) -> Connection | None:
         """What is on the descriptor; None if that is gone already."""
@@ -46,6 +63,7 @@ class Subscribers:
         before = self._connections.get(descriptor)
         if before is not None and before != found:
             self._subscriptions.ended(self._connections.pop(descriptor))
+            self._users.pop(descriptor, None)
         if found is not None:
             self._connections[descriptor] = found
         return found

@@ -8,6 +8,10 @@ A `Publisher` (XPUB) never blocks: beyond its high-water mark a message to a slo
 protocol repairs it (HEAD, FETCH, repeated requests). Nothing here may be called from another thread than the
 loop's.
 
+With keys (`mesh.keys`) every socket beyond this process speaks CURVE: what binds is the server, and asks the
+table of keys who may connect; what connects names the key of whom it means, so nobody else answers. Of a
+message on a socket that connected ZeroMQ does not tell who sent it: such a socket has links to one key only.
+
 Connect to addresses, not to host names (`mesh.host_names`): ZeroMQ looks names up within the one thread that
 serves all links, and a name server that does not answer would stop their heartbeats, and so cut them.
 """
@@ -25,6 +29,8 @@ import trio
 import zmq
 import zmq.backend
 
+from mesh.keys import admission
+from mesh.keys.keys import Keys
 from mesh.link_bounds import (
     BEACONS,
     DATA,
@@ -68,6 +74,18 @@ INSIDE = "inproc://"
 """How endpoints inside this process begin."""
 
 
+ZAP_ENDPOINT = "inproc://zeromq.zap.01"
+"""Where ZeroMQ asks whether a key may connect (RFC 27)."""
+
+ZAP_DOMAIN = "dafka"
+
+SEALING_BYTES = 33
+"""What CURVE adds to a frame (RFC 26): the name of the command, a nonce, what proves it whole, and flags."""
+
+MAX_SOCKETS_WITH_KEYS = 4096
+"""Each link is a socket of its own then, with two for its monitor: four times as many as ZeroMQ allows."""
+
+
 class EndpointTaken(Exception):
     """An endpoint cannot be bound; the text names it, the cause, and the next step."""
 
@@ -75,10 +93,21 @@ class EndpointTaken(Exception):
 
 
 class Context:
-    """One ZeroMQ context. Sockets linked over `inproc://` must share it."""
+    """One ZeroMQ context. Sockets linked over `inproc://` must share it.
 
-    def __init__(self) -> None:
+    With `keys` its sockets have links of others than this process only by them, and `run` must run.
+    """
+
+    def __init__(self, keys: Keys | None = None) -> None:
         self.raw = zmq.Context()
+        self.keys = keys
+        self._zap: zmq.Socket[bytes] | None = None
+        if keys is not None:
+            self.raw.set(zmq.MAX_SOCKETS, MAX_SOCKETS_WITH_KEYS)
+            # Before anything is bound: a server that finds nobody to ask refuses everybody.
+            self._zap = self.raw.socket(zmq.ROUTER)
+            self._zap.setsockopt(zmq.LINGER, 0)
+            self._zap.bind(ZAP_ENDPOINT)
         self._hearers: dict[str, dict[Subscriber, None]] = {}
         """Endpoint inside this process -> the subscribers that are linked to it."""
         self.due: dict[Subscriber, None] = {}
@@ -100,6 +129,24 @@ class Context:
             if not due:
                 return
             due.popitem()[0].take_if_ready()
+
+    async def run(self) -> None:
+        """Answer who may connect, and follow the keys, for ever; without keys there is nothing to do."""
+        if self.keys is None or self._zap is None:
+            return
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.keys.run)
+            while True:
+                self._answer_zap(self._zap, self.keys)
+                await trio.lowlevel.wait_readable(self._zap.fileno())
+
+    @staticmethod
+    def _answer_zap(zap: "zmq.Socket[bytes]", keys: Keys) -> None:
+        with contextlib.suppress(zmq.Again):
+            while True:
+                reply = admission.answer(zap.recv_multipart(zmq.DONTWAIT), keys.admits)
+                if reply is not None:
+                    zap.send_multipart(reply, zmq.DONTWAIT)
 
     def forget(self, subscriber: "Subscriber") -> None:
         """A subscriber is about to be closed."""
@@ -125,6 +172,47 @@ def _configure(socket: "zmq.Socket[bytes]", link: Link) -> None:
         (zmq.IPV6, 1),
     ):
         socket.setsockopt(option, value)
+
+
+def new_key_pair() -> tuple[str, str]:
+    """A public and a secret key of CURVE."""
+    public, secret = zmq.curve_keypair()
+    return public.decode(), secret.decode()
+
+
+def public_key_of(secret: str) -> str:
+    """The public key that belongs to a secret one."""
+    return zmq.curve_public(secret.encode()).decode()
+
+
+def _serve_keys(context: Context, socket: "zmq.Socket[bytes]") -> None:
+    """Before the socket is bound: only who has a key of ours connects to it."""
+    if context.keys is None:
+        return
+    own = context.keys.own
+    for option, value in (
+        (zmq.CURVE_SERVER, 1),
+        (zmq.CURVE_PUBLICKEY, own.public.encode()),
+        (zmq.CURVE_SECRETKEY, own.secret.encode()),
+        (zmq.ZAP_DOMAIN, ZAP_DOMAIN.encode()),
+        (zmq.ZAP_ENFORCE_DOMAIN, 1),
+    ):
+        socket.setsockopt(option, value)
+
+
+def _expect_key(context: Context, socket: "zmq.Socket[bytes]", endpoint: str, key: str) -> None:
+    """Before the socket is connected: whoever is there must have this key. Raises ValueError without one."""
+    if context.keys is None or endpoint.startswith(INSIDE):
+        return
+    if not key:
+        raise ValueError(f"a mesh with keys has no link to {endpoint} without its key")
+    own = context.keys.own
+    for option, value in (
+        (zmq.CURVE_PUBLICKEY, own.public),
+        (zmq.CURVE_SECRETKEY, own.secret),
+        (zmq.CURVE_SERVERKEY, key),
+    ):
+        socket.setsockopt(option, value.encode())
 
 
 def _bind(socket: "zmq.Socket[bytes]", endpoint: str) -> str:
@@ -153,7 +241,7 @@ def _refuse_old_protocols(socket: "zmq.Socket[bytes]") -> None:
     tell on which connection a message came. It refuses them where peers may have to authenticate; nobody asks
     them to.
     """
-    socket.setsockopt_string(zmq.ZAP_DOMAIN, "dafka")
+    socket.setsockopt_string(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
 
 
 class LinkMonitor:
@@ -244,7 +332,9 @@ class _Linked:
     async def _watch_links(self) -> None:
         """Look after the connections, for ever."""
 
-    def connect(self, endpoint: str) -> None:
+    def connect(self, endpoint: str, key: str = "") -> None:
+        """Connect to who has this key, where there are keys."""
+        _expect_key(self._context, self._socket, endpoint, key)
         self._socket.connect(endpoint)
 
     def disconnect(self, endpoint: str) -> None:
@@ -299,6 +389,7 @@ class Publisher(_Linked):
         `EndpointTaken`.
         """
         if endpoint.startswith("tcp://") and self._watch is None:
+            self._serve_keys()
             self._watch_events = _watched(self._context, self._socket)
             self._watch = LinkWatch(partial(_accepted, self._watch_events))
         bound = _bind(self._socket, endpoint)
@@ -306,7 +397,20 @@ class Publisher(_Linked):
             self._hearers = self._context.hearers(endpoint)
         return bound
 
+    def _serve_keys(self) -> None:
+        _serve_keys(self._context, self._socket)
+        if self._context.keys is not None:
+            self._context.keys.on_change(self._cut_strangers)
+
+    def _cut_strangers(self) -> None:
+        """The keys are others: who is no member any more hears nothing more."""
+        keys = self._context.keys
+        if keys is not None:
+            self._subscribers.cut_unless(lambda public: keys.peer(public) is not None)
+
     def close(self) -> None:
+        if self._context.keys is not None:
+            self._context.keys.forget(self._cut_strangers)
         if self._watch is not None:
             self._watch.stop()
             self._socket.disable_monitor()
@@ -359,15 +463,21 @@ class Publisher(_Linked):
     def _take_subscriptions(self) -> bool:
         """Take what is there, `MAX_MESSAGES_A_TURN` at most; true if that was all."""
         new: list[bytes] = []
-        is_all = False
+        is_all = is_stranger = False
+        keys = self._context.keys
         try:
             for _ in range(MAX_MESSAGES_A_TURN):
                 frame = self._socket.recv(zmq.DONTWAIT, copy=False)
-                prefix = self._subscribers.heard(frame.bytes, _descriptor(frame))
+                user = "" if keys is None else _user(frame)
+                if keys is not None and user and keys.peer(user) is None:
+                    is_stranger = True
+                prefix = self._subscribers.heard(frame.bytes, _descriptor(frame), user)
                 if prefix is not None:
                     new.append(prefix)
         except zmq.Again:
             is_all = True
+        if is_stranger:
+            self._cut_strangers()
         if new:
             self._changed.set()
             self._changed = trio.Event()
@@ -395,6 +505,7 @@ class Subscriber(_Linked):
         self._on_message = on_message
         self._on_drained = on_drained
         self._gathering = Gathering(link.max_gathered_bytes)
+        self._sealing = 0 if context.keys is None else SEALING_BYTES
         self._is_local = False
         """Whether it has a link inside the process: then it is not watched, because to ask for the descriptor
         of a message that came over none costs an exception each time."""
@@ -416,9 +527,9 @@ class Subscriber(_Linked):
     def subscribe(self, prefix: bytes) -> None:
         self._socket.subscribe(prefix)
 
-    def connect(self, endpoint: str) -> None:
+    def connect(self, endpoint: str, key: str = "") -> None:
         """Connect, and look at once: an `inproc` pipe gives no edge before it was found empty."""
-        super().connect(endpoint)
+        super().connect(endpoint, key)
         if endpoint.startswith(INSIDE):
             self._context.hearers(endpoint)[self] = None
             self._is_local = True
@@ -455,16 +566,17 @@ class Subscriber(_Linked):
         """As `_take`, when at least one message is there."""
         sock, on_message = self._socket, self._on_message
         taken = None if self._is_local else self._gathering.taken
+        sealing = self._sealing
         try:
             for _ in range(MAX_MESSAGES_A_TURN):
                 frame = _receive(sock, _DONTWAIT, False)
                 frames = [frame.bytes]
                 descriptor = None if taken is None else _descriptor(frame)
-                size = 0 if descriptor is None else _on_the_wire(frames[0])
+                size = 0 if descriptor is None else _on_the_wire(frames[0], sealing)
                 while frame.more:
                     frame = _receive(sock, _DONTWAIT, False)
                     if descriptor is not None:
-                        size += _on_the_wire(frame.bytes)
+                        size += _on_the_wire(frame.bytes, sealing)
                     if len(frames) < MAX_FRAMES:
                         frames.append(frame.bytes)
                 if taken is not None and descriptor is not None:
@@ -480,19 +592,22 @@ class Subscriber(_Linked):
 class Inlet:
     """A bound SUB socket: what others publish to us, each with the address that it came from.
 
-    `on_message(frames, address)`: of a message with many frames only the first `MAX_FRAMES` are kept;
-    the address is an IP, "" where ZeroMQ knows none.
+    `on_message(frames, address, key)`: of a message with many frames only the first `MAX_FRAMES` are kept;
+    the address is an IP, "" where ZeroMQ knows none; the key is its sender's, "" where there are no keys.
     """
 
     def __init__(
-        self, context: Context, prefix: bytes, on_message: Callable[[list[bytes], str], None]
+        self, context: Context, prefix: bytes, on_message: Callable[[list[bytes], str, str], None]
     ) -> None:
         self._socket = context.raw.socket(zmq.SUB)
         self._on_message = on_message
         self._gathering = Gathering(BEACONS.max_gathered_bytes)
+        self._sealing = 0 if context.keys is None else SEALING_BYTES
         self._accepted = _watched(context, self._socket)
         _configure(self._socket, BEACONS)
         _refuse_old_protocols(self._socket)
+        _serve_keys(context, self._socket)
+        self._has_keys = context.keys is not None
         self._socket.subscribe(prefix)
 
     def bind(self, endpoint: str) -> str:
@@ -538,23 +653,32 @@ class Inlet:
             except zmq.Again:
                 return True
             address = _peer_address(frame)
+            user = _user(frame) if self._has_keys else ""
             descriptor = _descriptor(frame)
             frames = [frame.bytes]
-            size = _on_the_wire(frames[0])
+            size = _on_the_wire(frames[0], self._sealing)
             while frame.more:
                 frame = self._socket.recv(zmq.DONTWAIT, copy=False)
-                size += _on_the_wire(frame.bytes)
+                size += _on_the_wire(frame.bytes, self._sealing)
                 if len(frames) < MAX_FRAMES:
                     frames.append(frame.bytes)
             if descriptor is not None:
                 taken[descriptor] = taken.get(descriptor, 0) + size
-            self._on_message(frames, address)
+            self._on_message(frames, address, user)
         return False
 
 
 def _peer_address(frame: zmq.Frame) -> str:
     try:
         return str(frame.get("Peer-Address"))
+    except zmq.ZMQError:
+        return ""
+
+
+def _user(frame: zmq.Frame) -> str:
+    """The public key of who sent it, as `admission` has named it; "" for what came from inside."""
+    try:
+        return str(frame.get("User-Id"))
     except zmq.ZMQError:
         return ""
 
@@ -588,9 +712,9 @@ def _accepted(monitor: "zmq.Socket[bytes]", seconds: float) -> list[tuple[int, b
     return told
 
 
-def _on_the_wire(frame: bytes) -> int:
-    """Bytes of a frame with its head."""
-    size = len(frame)
+def _on_the_wire(frame: bytes, sealing: int) -> int:
+    """Bytes of a frame with its head, and with what CURVE adds."""
+    size = len(frame) + sealing
     return size + 2 if size < 256 else size + 9
 
 

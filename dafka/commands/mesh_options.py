@@ -37,7 +37,7 @@ _TOWER: Final = Option(
 )
 _MESH_LISTEN: Final = Option(
     "Where the other nodes of the mesh reach this one. Of a range the first free port is taken, without a "
-    "port any. Nobody is asked for a password: whoever reaches it may write and delete.",
+    "port any. Beyond this machine it needs --mesh-keys, or --insecure-mesh.",
     parsing.parse_mesh_listen,
     metavar="HOST[:PORT[-PORT]]",
 )
@@ -96,6 +96,8 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     ),
     "mesh_listen": _MESH_LISTEN,
     "mesh_advertise": _MESH_ADVERTISE,
+    "mesh_keys": OPTIONS["mesh_keys"],
+    "insecure_mesh": OPTIONS["insecure_mesh"],
     "partitions": OPTIONS["partitions"],
     "topics": OPTIONS["topics"],
     "rack": OPTIONS["rack"],
@@ -150,6 +152,8 @@ _OF_A_REBUILD: Final = (
     "stores",
     "mesh_listen",
     "mesh_advertise",
+    "mesh_keys",
+    "insecure_mesh",
     "accept_loss",
     "log_level",
     "log_format",
@@ -167,6 +171,8 @@ STORE_OPTIONS: Final[dict[str, Option]] = {
     "tower": _TOWER,
     "mesh_listen": _MESH_LISTEN,
     "mesh_advertise": _MESH_ADVERTISE,
+    "mesh_keys": OPTIONS["mesh_keys"],
+    "insecure_mesh": OPTIONS["insecure_mesh"],
     "fsync": OPTIONS["fsync"],
     "fsync_interval_ms": OPTIONS["fsync_interval_ms"],
     "catch_up_bytes_per_second": Option(
@@ -213,6 +219,8 @@ NATIVE_OPTIONS: Final[dict[str, Option]] = {
     "tower": _TOWER,
     "mesh_listen": _MESH_LISTEN,
     "mesh_advertise": _MESH_ADVERTISE,
+    "mesh_keys": OPTIONS["mesh_keys"],
+    "insecure_mesh": OPTIONS["insecure_mesh"],
     "log_level": OPTIONS["log_level"],
     "log_format": OPTIONS["log_format"],
 }
@@ -220,7 +228,8 @@ NATIVE_OPTIONS: Final[dict[str, Option]] = {
 
 TOWER_OPTIONS: Final[dict[str, Option]] = {
     "listen": Option(
-        "The host or address that nodes reach the tower at. Nobody is asked for a password.",
+        "The host or address that nodes reach the tower at. Beyond this machine it needs --mesh-keys, or "
+        "--insecure-mesh.",
         parsing.parse_host,
         metavar="HOST",
     ),
@@ -230,6 +239,8 @@ TOWER_OPTIONS: Final[dict[str, Option]] = {
     "port_out": Option(
         "The port that nodes hear the tower at.", parsing.parse_number(0, 65535), metavar="PORT"
     ),
+    "mesh_keys": OPTIONS["mesh_keys"],
+    "insecure_mesh": OPTIONS["insecure_mesh"],
     "metrics": OPTIONS["metrics"],
     "log_level": OPTIONS["log_level"],
     "log_format": OPTIONS["log_format"],

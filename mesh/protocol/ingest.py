@@ -180,6 +180,9 @@ class Ingest:
         state = self._live.get(head.address) or self._addresses.heard(head.address, head.subject)
         if state is None or (state.phase is not Phase.OPEN and not self._keeps_unannounced(state)):
             return
+        if head.subject != state.subject:
+            self.refused_records += 1
+            return
         if head.sequence <= state.head:
             self._repeat[head.address] = state
         elif head.sequence > state.accepted:

@@ -12,6 +12,8 @@ Rules:
   live once keeps its place until it is forgotten. Of the others one makes room for a newcomer when there is
   none: one at the host that has more of them than the newcomer's, else the one that was tried for longest,
   and for `UNREACHED_SECONDS` at least. So beacons that anybody can forge keep nobody out for longer.
+* Where there are keys a link proves whose it is. While it is live, beacons of another key neither take the
+  node's name nor its endpoint.
 
 Events in (`heard`, `linked`, `unlinked`, `tick`), effects out (`Effect`). Endpoints are in the form of
 `mesh.protocol.endpoints`; times are seconds on a monotonic clock.
@@ -47,9 +49,10 @@ something that does not speak its protocol, as another program on that port for 
 
 
 class Connect(NamedTuple):
-    """Hear the publisher at this endpoint."""
+    """Hear the publisher at this endpoint, which has this key where there are keys."""
 
     endpoint: Endpoint
+    key: str = ""
 
 
 class Disconnect(NamedTuple):
@@ -84,10 +87,22 @@ class PeerStatus(NamedTuple):
 
 
 class _Peer:
-    __slots__ = ("connected", "endpoint", "heard", "heard_here", "lost", "node", "proven", "said", "since")
+    __slots__ = (
+        "connected",
+        "endpoint",
+        "heard",
+        "heard_here",
+        "key",
+        "lost",
+        "node",
+        "proven",
+        "said",
+        "since",
+    )
 
-    def __init__(self, node: str, endpoint: Endpoint, now: float) -> None:
+    def __init__(self, node: str, endpoint: Endpoint, now: float, key: str = "") -> None:
         self.node = node
+        self.key = key
         self.heard = now
         """The last beacon."""
         self.proven = False
@@ -123,7 +138,7 @@ class Peers:
         self.node = node
         self.port = port
         self.refused = 0
-        """Beacons of nodes that were too many."""
+        """Beacons of nodes that were too many, and of keys that wanted another one's name or place."""
         self._max_peers = max_peers
         self._by_node: dict[str, _Peer] = {}
         self._by_endpoint: dict[Endpoint, _Peer] = {}
@@ -150,15 +165,20 @@ class Peers:
 
     # events -----------------------------------------------------------------------------------------------
 
-    def heard(self, node: str, endpoint: Endpoint, now: float) -> list[Effect]:
-        """A tower says that this node's publisher is there."""
+    def heard(self, node: str, endpoint: Endpoint, now: float, key: str = "") -> list[Effect]:
+        """A tower says that this node's publisher is there, and has this key where there are keys."""
         if node == self.node:
             return self._is_own(endpoint)
         if endpoint in self._own:
             return []
         peer = self._by_node.get(node)
+        if _is_anothers(peer, key) or _is_anothers(self._by_endpoint.get(endpoint), key):
+            self.refused += 1
+            return []
+        if peer is not None and peer.key != key:
+            return self._rekey(peer, endpoint, now, key)
         if peer is None:
-            return self._is_new(node, endpoint, now)
+            return self._is_new(node, endpoint, now, key)
         peer.heard = now
         if peer.endpoint == endpoint:
             peer.heard_here = now
@@ -182,7 +202,7 @@ class Peers:
                 effects += self._forget(peer)
             elif now - peer.since >= RETRY_SECONDS:
                 peer.since = now
-                effects += [Disconnect(peer.endpoint), Connect(peer.endpoint)]
+                effects += [Disconnect(peer.endpoint), Connect(peer.endpoint, peer.key)]
                 if not peer.said and peer.state(now) == "connecting":
                     peer.said = True
                     effects.append(Unreached(peer.node, peer.endpoint))
@@ -200,8 +220,14 @@ class Peers:
         self._own[endpoint] = None
         return self._forget(peer) if peer is not None else []
 
-    def _is_new(self, node: str, endpoint: Endpoint, now: float) -> list[Effect]:
+    def _rekey(self, peer: _Peer, endpoint: Endpoint, now: float, key: str) -> list[Effect]:
+        """A node whose link is down has another key: it is another one, as far as can be told."""
+        return [*self._forget(peer), *self.heard(peer.node, endpoint, now, key)]
+
+    def _is_new(self, node: str, endpoint: Endpoint, now: float, key: str) -> list[Effect]:
         holder = self._by_endpoint.get(endpoint)
+        if holder is not None and holder.key != key:
+            return [*self._forget(holder), *self._is_new(node, endpoint, now, key)]
         if holder is not None:
             self._rename(holder, node, now)
             return [Greet()]
@@ -212,9 +238,9 @@ class Peers:
                 self.refused += 1
                 return []
             made_room = self._forget(yielding)
-        peer = self._by_node[node] = self._by_endpoint[endpoint] = _Peer(node, endpoint, now)
+        peer = self._by_node[node] = self._by_endpoint[endpoint] = _Peer(node, endpoint, now, key)
         self._count(peer, 1)
-        return [*made_room, Connect(endpoint), Greet()]
+        return [*made_room, Connect(endpoint, key), Greet()]
 
     def _has_room(self, host: str) -> bool:
         return len(self._by_node) < self._max_peers and self._at_host[host] < MAX_PEERS_OF_HOST
@@ -253,13 +279,17 @@ class Peers:
         del self._by_endpoint[left]
         self._count(peer, -1)
         holder = self._by_endpoint.get(endpoint)
-        if holder is not None:
+        if holder is not None and holder.key != peer.key:
+            left_too = self._forget(holder)
+        elif holder is not None:
             self._rename(holder, peer.node, now)
             return [Disconnect(left)]
+        else:
+            left_too = []
         peer.move(endpoint, now)
         self._count(peer, 1)
         self._by_endpoint[endpoint] = peer
-        return [Disconnect(left), Connect(endpoint)]
+        return [Disconnect(left), *left_too, Connect(endpoint, peer.key)]
 
     def _rename(self, holder: _Peer, node: str, now: float) -> None:
         """The endpoint has another node now, and its link stays."""
@@ -286,3 +316,8 @@ class Peers:
             self._count(peer, 1)
         peer.since = peer.lost = now
         return peer.node
+
+
+def _is_anothers(peer: _Peer | None, key: str) -> bool:
+    """Whether a live link has proved that another key's holder has this name, or this place."""
+    return peer is not None and peer.connected and peer.key != key

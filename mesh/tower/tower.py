@@ -3,8 +3,9 @@
 Byte-compatible with the C tower and the C nodes: nodes publish to the in-port and subscribe to the out-port,
 where each new link gets the frame `W` first. A beacon without a host gets the address that it came from. What
 is malformed is dropped and counted, so one node's mistake is never another node's (the C tower takes the next
-node's frames for the rest of a short beacon). A tower keeps nothing that matters: any number of them may run,
-and each may be started again at any time.
+node's frames for the rest of a short beacon). Where there are keys it says of each node which key that has
+proved to have, so no node can speak for another one. A tower keeps nothing that matters: any number of them
+may run, and each may be started again at any time.
 """
 
 import logging
@@ -40,6 +41,7 @@ class Tower:
         """Beacons that were passed on."""
         self.malformed = 0
         """Messages that break the format, or name no place that one can connect to."""
+        self._keys = context.keys
         self._warned_of_loopback = False
         self._inlet = Inlet(context, TOPIC, self._on_frames)
         self._outlet = Publisher(context, BEACONS, welcome=WELCOME)
@@ -83,21 +85,28 @@ class Tower:
             for node in self.register.forget(trio.current_time()):
                 logger.info("node %s is gone: it is silent", node)
 
-    def _on_frames(self, frames: Sequence[bytes], address: str) -> None:
+    def _on_frames(self, frames: Sequence[bytes], address: str, key: str) -> None:
+        source = address
+        if self._keys is not None:
+            sender = self._keys.peer(key)
+            if sender is None:
+                self._keys.refuse("a key that was removed", "a beacon")
+                return
+            source = sender.name
         try:
             beacon = decode_node_beacon(frames)
             endpoint = Endpoint(parse_host(beacon.host or address), beacon.port)
         except MalformedMessage as error:
             self._on_malformed(error, address)
             return
-        news = self.register.heard(beacon.node, endpoint, trio.current_time(), address)
+        news = self.register.heard(beacon.node, endpoint, trio.current_time(), source)
         if news is News.REFUSED:
             return
         if news is not News.KNOWN:
             logger.info("node %s is at %s", beacon.node, endpoint)
             self._warn_of_loopback(endpoint, told=bool(beacon.host))
         self.beacons += 1
-        self._outlet.send(TowerBeacon(beacon.node, str(endpoint)).frames())
+        self._outlet.send(TowerBeacon(beacon.node, str(endpoint), key).frames())
 
     def _on_malformed(self, error: MalformedMessage, address: str) -> None:
         self.malformed += 1

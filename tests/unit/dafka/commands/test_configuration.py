@@ -69,6 +69,8 @@ WRITTEN: dict[str, tuple[str, Any]] = {
     "http_data": ("true", True),
     "metrics_by_partition": ("true", True),
     "mesh_listen": ("127.0.0.1", MeshListen("127.0.0.1")),
+    "mesh_keys": ("/etc/dafka/keys", Path("/etc/dafka/keys")),
+    "insecure_mesh": ("true", True),
     "ephemeral": ("true", True),
     "ends_with": ("4711", 4711),
     "port_file": ("/run/bootstrap", Path("/run/bootstrap")),
@@ -137,6 +139,9 @@ def test_every_setting_has_an_option_that_can_be_given_the_default_that_is_shown
         ({"gateways": 3, "chaos": Path("/run/chaos")}, "--chaos is for one process"),
         ({"gateways": 2, "accept_loss": True}, "--accept-loss is for one process"),
         ({"gateways": 2, "mesh_listen": MeshListen("0.0.0.0")}, "--mesh-listen is for one process"),
+        ({"gateways": 2, "mesh_keys": Path("/keys")}, "--mesh-keys is for one process"),
+        ({"gateways": 2, "insecure_mesh": True}, "--insecure-mesh is for one process"),
+        ({"mesh_keys": Path("/keys")}, "--mesh-keys goes with --mesh-listen"),
         ({"gateways": 2, "rebuild_catalog": True}, "--rebuild-catalog is for one process"),
     ],
 )

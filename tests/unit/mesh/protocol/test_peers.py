@@ -372,3 +372,60 @@ def test_a_host_that_answers_on_many_ports_has_half_of_the_places() -> None:
         table.linked(endpoint, 0.0)
     assert len(table) == MAX_PEERS_OF_HOST
     assert table.heard("NEW", A, 1.0) == [Connect(A), Greet()]
+
+
+def test_with_keys_a_link_is_to_the_key_that_the_beacon_names() -> None:
+    table = peers()
+    assert table.heard("N1", A, 0.0, "key-1") == [Connect(A, "key-1"), Greet()]
+    table.heard("N1", A, RETRY_SECONDS, "key-1")
+    assert table.tick(RETRY_SECONDS) == [Disconnect(A), Connect(A, "key-1"), Unreached("N1", A)]
+    table.linked(A, 11.0)
+    table.unlinked(A, 12.0)
+    assert table.heard("N1", B, 12.0 + UNREACHED_SECONDS, "key-1") == [Disconnect(A), Connect(B, "key-1")]
+
+
+def keyed(key: str = "key-1") -> Peers:
+    """A table in which N1 is linked at A, by this key."""
+    table = peers()
+    table.heard("N1", A, 0.0, key)
+    table.linked(A, 0.0)
+    return table
+
+
+@pytest.mark.parametrize(("node", "endpoint"), [("N1", A), ("N1", B), ("N2", A)])
+def test_another_key_takes_neither_the_name_nor_the_place_of_a_live_link(
+    node: str, endpoint: Endpoint
+) -> None:
+    table = keyed()
+    for second in range(100):
+        table.heard("N1", A, float(second), "key-1")
+        assert table.heard(node, endpoint, second + 0.5, "key-2") == []
+        assert table.tick(float(second)) == []
+    assert states(table, 100.0) == {"N1": "connected"}
+    assert table.refused == 100
+
+
+def test_a_node_that_comes_back_with_its_next_key_is_linked_by_that() -> None:
+    """Keys are rotated: the node is started again, with the same name and at the same place or another."""
+    for node, endpoint in (("N1", A), ("N2", A), ("N1", B)):
+        table, sockets = keyed(), Sockets()
+        sockets.connected = {A}
+        table.unlinked(A, 1.0)
+        effects = table.heard(node, endpoint, 1.5, "key-2")
+        sockets.do(effects)
+        assert effects == [Disconnect(A), Connect(endpoint, "key-2"), Greet()]
+        assert sockets.connected == {endpoint}
+        assert states(table, 1.5) == {node: "connecting"}
+
+
+def test_with_keys_two_nodes_change_places() -> None:
+    table, sockets = peers(), Sockets()
+    for node, endpoint, key in (("N1", A, "key-1"), ("N2", B, "key-2")):
+        sockets.do(table.heard(node, endpoint, 0.0, key))
+        table.linked(endpoint, 0.0)
+    table.unlinked(A, 1.0)
+    table.unlinked(B, 1.0)
+    sockets.do(table.heard("N1", B, 10.0, "key-1"))
+    sockets.do(table.heard("N2", A, 10.0, "key-2"))
+    assert sockets.connected == {A, B}
+    assert states(table, 10.0) == {"N1": "connecting", "N2": "connecting"}

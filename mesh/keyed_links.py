@@ -1,0 +1,110 @@
+"""A node's links to other processes where there are keys: one socket for each, because of a message on a
+socket that connected ZeroMQ does not tell who sent it. A socket's links are to the key that it was given.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import trio
+
+from mesh.zmq_trio import Context, Subscriber
+
+OnFrames = Callable[[str, list[bytes]], None]
+"""Takes a message with the key of who sent it."""
+
+
+class _Link:
+    """One link: to whom, and what ends it."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.scope = trio.CancelScope()
+
+
+class KeyedLinks:
+    """Links by endpoint, each to the holder of one key. `run` serves them."""
+
+    def __init__(self, context: Context, on_frames: OnFrames, on_drained: Callable[[], None]) -> None:
+        self.on_link: Callable[[str, bool], None] = lambda _endpoint, _is_live: None
+        self._context = context
+        self._on_frames = on_frames
+        self._on_drained = on_drained
+        self._prefixes: list[bytes] = []
+        self._links: dict[str, _Link] = {}
+        self._subscribers: dict[_Link, Subscriber] = {}
+        """Those of the links that are being served."""
+        self._cut = 0
+        self._nursery: trio.Nursery | None = None
+
+    @property
+    def cut(self) -> int:
+        """Links that were cut, see `Subscriber`."""
+        return self._cut + sum(subscriber.cut for subscriber in self._subscribers.values())
+
+    def subscribe(self, prefix: bytes) -> None:
+        self._prefixes.append(prefix)
+        for subscriber in self._subscribers.values():
+            subscriber.subscribe(prefix)
+
+    def connect(self, endpoint: str, key: str) -> None:
+        """Hear who has this key there, and nobody else any more."""
+        self.disconnect(endpoint)
+        link = self._links[endpoint] = _Link(key)
+        if self._nursery is not None:
+            self._nursery.start_soon(self._serve, endpoint, link)
+
+    def disconnect(self, endpoint: str) -> bool:
+        """Whether there was such a link."""
+        link = self._links.pop(endpoint, None)
+        if link is not None:
+            link.scope.cancel()
+        return link is not None
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        keys = self._context.keys
+        if keys is None:
+            return
+        keys.on_change(self._drop_strangers)
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                for endpoint, link in self._links.items():
+                    nursery.start_soon(self._serve, endpoint, link)
+                await trio.sleep_forever()
+        finally:
+            self._nursery = None
+            keys.forget(self._drop_strangers)
+
+    def _drop_strangers(self) -> None:
+        """The keys are others: who is no member any more is not heard."""
+        keys = self._context.keys
+        for endpoint, link in list(self._links.items()):
+            if keys is None or keys.peer(link.key) is None:
+                self.disconnect(endpoint)
+                self.on_link(endpoint, False)
+
+    async def _serve(self, endpoint: str, link: _Link) -> None:
+        subscriber = Subscriber(self._context, partial(self._on_frames, link.key), self._on_drained)
+        self._subscribers[link] = subscriber
+        try:
+            for prefix in self._prefixes:
+                subscriber.subscribe(prefix)
+            with link.scope:
+                async with trio.open_nursery() as nursery:
+                    await nursery.start(subscriber.follow_links, self._tell(link))
+                    subscriber.connect(endpoint, link.key)
+                    nursery.start_soon(subscriber.run)
+        finally:
+            self._cut += subscriber.cut
+            del self._subscribers[link]
+            subscriber.close()
+
+    def _tell(self, link: _Link) -> Callable[[str, bool], None]:
+        """Tells of one link, as long as it is wanted."""
+
+        def tell(endpoint: str, is_live: bool) -> None:
+            if not link.scope.cancel_called:
+                self.on_link(endpoint, is_live)
+
+        return tell

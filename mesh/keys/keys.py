@@ -1,0 +1,197 @@
+"""The keys of one process: its own, and the table of who is who now.
+
+The table follows the directory: it is looked at every `LOOK_SECONDS`, and what depends on it asks at each
+message, so a key that was removed does nothing any more. A file that cannot be read leaves what it said
+before; the others count.
+
+Which store is which: a store says its incarnation in what it answers, and members' acknowledgements are
+counted by that. So an incarnation belongs to the name that said it first, for as long as that name has a key;
+a key that takes the place of an older one has the same name.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from mesh.keys.certificate import BadCertificate, Certificate
+from mesh.keys.directory import (
+    KeysRefused,
+    Signature,
+    member_files,
+    read_member,
+    read_members,
+    read_own,
+    signature,
+)
+from mesh.keys.roles import (
+    CLAIMING,
+    LINKS,
+    Role,
+    is_gateways_to_send,
+    is_producers_to_send,
+    is_readers_to_send,
+    is_stores_to_send,
+)
+from wireproto.dafka.additions import Pong
+from wireproto.dafka.messages import UNANNOUNCED
+
+LOOK_SECONDS = 1.0
+"""Longest time that a key lasts once its file is gone, beside that of the look itself."""
+
+MAX_CLAIMS = 4096
+"""Incarnations whose names are remembered."""
+
+REFUSED_LOGGED = 10
+"""Refused messages and peers that are logged, each; further ones are only counted, so that nobody fills the
+log.
+"""
+
+logger = logging.getLogger(__name__)
+
+
+class Keys:
+    """What a `Context` with keys asks. `run` follows the directory."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises `KeysRefused`."""
+        self.path = path
+        self.own = read_own(path)
+        self.refused_messages = 0
+        """Messages that their senders' roles do not allow."""
+        self.refused_peers = 0
+        """Handshakes of keys that are none of ours, or have no business with this node."""
+        self._changed: dict[Callable[[], None], None] = {}
+        self._claims: dict[str, str] = {}
+        """Incarnation -> the name of whose key it is."""
+        self._signature: Signature = signature(path)
+        self._files = read_members(path)
+        self._members: dict[str, Certificate] = {}
+        self._make_table()
+
+    # the table --------------------------------------------------------------------------------------------
+
+    def holder(self, public: str) -> Certificate | None:
+        """Whose key this is now, and what that may do; None for a stranger's."""
+        return self._members.get(public)
+
+    def peer(self, public: str) -> Certificate | None:
+        """As `holder`, of who has business with this node."""
+        found = self._members.get(public)
+        return found if found is not None and found.role in LINKS[self.own.role] else None
+
+    def towers(self) -> list[str]:
+        """The keys that a tower may have."""
+        return [public for public, member in self._members.items() if member.role is Role.TOWER]
+
+    def members(self) -> Iterable[Certificate]:
+        return self._members.values()
+
+    def on_change(self, tell: Callable[[], None]) -> None:
+        """Have this called whenever the table is another one."""
+        self._changed[tell] = None
+
+    def forget(self, tell: Callable[[], None]) -> None:
+        """No longer."""
+        self._changed.pop(tell, None)
+
+    async def run(self) -> None:
+        """Follow the directory, for ever."""
+        while True:
+            await trio.sleep(LOOK_SECONDS)
+            await self.look()
+
+    async def look(self) -> None:
+        """Read what has changed."""
+        try:
+            if await trio.to_thread.run_sync(self._read):
+                self._make_table()
+                logger.info("the keys in %s have changed: %d are known", self.path, len(self._members))
+                for tell in list(self._changed):
+                    tell()
+        except (OSError, KeysRefused) as error:
+            logger.error("the keys in %s cannot be read, and stay as they were: %s", self.path, error)
+
+    def _read(self) -> bool:
+        """Whether something has changed. In a thread. Raises OSError and `KeysRefused`."""
+        found = signature(self.path)
+        if found == self._signature:
+            return False
+        files: dict[Path, Certificate] = {}
+        for file in member_files(self.path):
+            try:
+                files[file] = read_member(file)
+            except FileNotFoundError:
+                continue
+            except (OSError, BadCertificate) as error:
+                logger.error("%s cannot be used, and counts as it was before, if at all: %s", file, error)
+                if file in self._files:
+                    files[file] = self._files[file]
+        self._files, self._signature = files, found
+        return True
+
+    def _make_table(self) -> None:
+        members: dict[str, Certificate] = {}
+        for file, certificate in self._files.items():
+            if members.setdefault(certificate.public, certificate) != certificate:
+                logger.error("%s: another file gives the same key to somebody else, and counts", file)
+        self._members = members
+        names = {member.name for member in members.values()}
+        self._claims = {store: name for store, name in self._claims.items() if name in names}
+
+    # what they may do -------------------------------------------------------------------------------------
+
+    def allows(self, public: str, message: Any) -> bool:
+        """Whether whoever has this key may send this now; counted, if not."""
+        member = self._members.get(public)
+        if member is not None and self._may_send(member, message):
+            return True
+        who = "a key that was removed" if member is None else f"{member.name}, a {member.role}"
+        self.refuse(who, type(message).__name__)
+        return False
+
+    def refuse(self, who: str, what: str) -> None:
+        """Count a message that is dropped, and say it a few times."""
+        self.refused_messages += 1
+        if self.refused_messages <= REFUSED_LOGGED:
+            logger.warning("dropped a message that is not its sender's to send: %s, from %s", what, who)
+
+    def _may_send(self, member: Certificate, message: Any) -> bool:
+        if member.role is Role.GATEWAY:
+            return is_gateways_to_send(message)
+        if member.role is Role.STORE:
+            return is_stores_to_send(message) and self._is_itself(member, message)
+        if member.role is Role.PRODUCER:
+            return is_producers_to_send(message, member.may_publish)
+        return member.role is Role.READER and is_readers_to_send(message)
+
+    def _is_itself(self, member: Certificate, message: Any) -> bool:
+        """Whether the incarnation that a store's message names is that store's."""
+        if type(message) not in CLAIMING and not isinstance(message, Pong):
+            return True
+        store = message.store.removeprefix(UNANNOUNCED)
+        if not store:
+            return True
+        claimed = self._claims.get(store)
+        if claimed is None and len(self._claims) < MAX_CLAIMS:
+            claimed = self._claims[store] = member.name
+        return claimed == member.name
+
+    def admits(self, public: str) -> bool:
+        """Whether whoever has this key may connect to this node; counted, if not."""
+        if self.peer(public) is not None:
+            return True
+        self.refused_peers += 1
+        if self.refused_peers <= REFUSED_LOGGED:
+            member = self._members.get(public)
+            who = f"key {public[:5]}..." if member is None else f"{member.name}, a {member.role},"
+            logger.warning(
+                "refused the link of %s: it is no member of this mesh, or has no business with a %s. "
+                "'dafka keys add %s CERTIFICATE' makes it one",
+                who,
+                self.own.role,
+                self.path,
+            )
+        return False

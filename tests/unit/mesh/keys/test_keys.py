@@ -1,0 +1,245 @@
+"""The table of who may do what, as it follows its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from mesh.keys import directory
+from mesh.keys.admission import answer
+from mesh.keys.certificate import Certificate, to_text
+from mesh.keys.directory import MEMBERS, KeysRefused
+from mesh.keys.keys import Keys
+from mesh.keys.roles import LINKS, Role
+from mesh.keys.z85 import decode
+from mesh.zmq_trio import new_key_pair
+from wireproto.dafka import ids
+from wireproto.dafka.additions import (
+    ANY_STORE,
+    NOTHING_REMEMBERED,
+    AddressStatus,
+    Answer,
+    Digest,
+    Digested,
+    End,
+    Found,
+    GetRows,
+    Keep,
+    Kept,
+    Listed,
+    ListSegments,
+    Lookup,
+    Ping,
+    Pong,
+    Recall,
+    Recalled,
+    Request,
+    Rows,
+    Verify,
+)
+from wireproto.dafka.messages import (
+    Ack,
+    ConsumerHello,
+    DirectHead,
+    DirectRecord,
+    Fetch,
+    GetHeads,
+    Head,
+    Record,
+    StoreHello,
+)
+
+A, S, R = "A" * 32, "5" * 32, "C" * 32
+STATUS = AddressStatus(A, 0, 0)
+
+
+def certificate(name: str, role: Role, *subjects: str) -> Certificate:
+    public, secret = new_key_pair()
+    return Certificate(name, role, public, subjects, secret)
+
+
+ROLES = {
+    Role.TOWER: certificate("tower-1", Role.TOWER),
+    Role.STORE: certificate("store-1", Role.STORE),
+    Role.GATEWAY: certificate("gateway-1", Role.GATEWAY),
+    Role.PRODUCER: certificate("sensors", Role.PRODUCER, "heat"),
+    Role.READER: certificate("screen", Role.READER),
+}
+
+
+def keys_of(path: Path, own: Certificate, *members: Certificate) -> Keys:
+    directory.make(path, own)
+    for one in members:
+        directory.add(path, one)
+    return Keys(path)
+
+
+G, ST, P, RD = Role.GATEWAY, Role.STORE, Role.PRODUCER, Role.READER
+
+MESSAGES: list[tuple[Any, set[Role]]] = [
+    *(
+        (Request(request_id, S, R, ()), {G})
+        for request_id in (ids.OPEN, ids.SEAL, ids.DELETE, ids.BEGINNINGS)
+    ),
+    (Request(ids.COPY, S, R, ()), {G, ST}),
+    (Request(ids.CLOSE, S, R, ()), {G, ST}),
+    (Ping(ANY_STORE, R), {G}),
+    (Pong(R, S, "cluster", "name"), {ST}),
+    (Pong(R, "gateway", "cluster", "name"), {G}),
+    (Lookup(S, R, A, 0, 0, 0), {G}),
+    (GetRows(S, R, A, 0, 1), {G}),
+    (ListSegments(S, R, "", 1), {G}),
+    (Recall(S, R, ""), {G}),
+    (Keep(S, R, "cluster", 0), {G}),
+    (Verify(S, R, ()), {G, ST}),
+    (Digest(S, R, A, 0, 1), {G, ST}),
+    (Ack(A, S, "heat", 0), {ST}),
+    (Ack(A, "", "heat", 0), {ST}),
+    (Answer(ids.OPENED, R, S, ()), {ST}),
+    (Found(R, S, STATUS), {ST}),
+    (Rows(R, S, STATUS, b""), {ST}),
+    (Listed(R, S, ()), {ST}),
+    (Digested(R, S, STATUS), {ST}),
+    (Kept(R, S, 0, "cluster", NOTHING_REMEMBERED), {ST}),
+    (Recalled(R, S, 0, "cluster", NOTHING_REMEMBERED), {ST}),
+    (End(R, S, STATUS), {ST}),
+    (DirectHead(R, A, "heat", 0), {ST}),
+    (StoreHello(R, S), {ST}),
+    (DirectRecord(R, S, A, "heat", 0, b""), {ST}),
+    (DirectRecord(R, "", A, "heat", 0, b""), {G, ST, P}),
+    (DirectRecord(R, "", A, "cold", 0, b""), {G, ST}),
+    (Record(A, "heat", 0, b""), {G, P}),
+    (Record(A, "cold", 0, b""), {G}),
+    (Head(A, "heat", 0), {G, P}),
+    (Head(A, "cold", 0), {G}),
+    (GetHeads("heat", R), {ST, P, RD}),
+    (GetHeads("cold", R), {ST, RD}),
+    (ConsumerHello(S, R, ()), {RD}),
+    (Fetch(A, R, "heat", 0, 1), {G, ST, RD}),
+    (Fetch(A, R, "heat", 0, 1, S, 1), {G, ST}),
+]
+
+
+@pytest.mark.parametrize(("message", "allowed"), MESSAGES, ids=range(len(MESSAGES)))
+def test_which_role_may_send_what(tmp_path: Path, message: Any, allowed: set[Role]) -> None:
+    keys = keys_of(tmp_path, certificate("own", Role.STORE), *ROLES.values())
+    found = {role for role, one in ROLES.items() if keys.allows(one.public, message)}
+    assert found == allowed
+    assert keys.refused_messages == len(ROLES) - len(allowed)
+    assert not keys.allows(new_key_pair()[0], message), "a stranger's"
+
+
+def test_the_messages_above_are_all_that_there_are() -> None:
+    from wireproto.dafka.messages import _CONTENT_DECODERS, _DECODERS
+
+    named = {type(message) for message, _ in MESSAGES}
+    assert len(named) == len({*_DECODERS, *_CONTENT_DECODERS}) - 2 * (len(ids.LIST_REQUESTS) - 1)
+    assert {message.id for message, _ in MESSAGES if isinstance(message, Request)} == set(ids.LIST_REQUESTS)
+
+
+@pytest.mark.parametrize("own", list(Role))
+def test_links_are_wanted_by_both_ends_or_by_neither(tmp_path: Path, own: Role) -> None:
+    subjects = ("heat",) if own is Role.PRODUCER else ()
+    keys = keys_of(tmp_path, certificate("own", own, *subjects), *ROLES.values())
+    admitted = {role for role, one in ROLES.items() if keys.admits(one.public)}
+    assert admitted == LINKS[own]
+    assert keys.refused_peers == len(ROLES) - len(admitted)
+    assert not keys.admits(new_key_pair()[0])
+    if own is not Role.TOWER:
+        assert {other for other in Role if own in LINKS[other]} - {Role.TOWER} == admitted
+
+
+def test_an_incarnation_is_of_the_name_that_said_it_first(tmp_path: Path) -> None:
+    store, other = ROLES[Role.STORE], certificate("store-2", Role.STORE)
+    successor = certificate("store-1", Role.STORE)
+    keys = keys_of(tmp_path, certificate("own", Role.GATEWAY), store, other, successor)
+    ack = Ack(A, S, "heat", 0)
+    assert keys.allows(store.public, ack)
+    assert not keys.allows(other.public, ack)
+    assert not keys.allows(other.public, Ack(A, "~" + S, "heat", 0)), "also of what was not announced"
+    assert not keys.allows(other.public, Pong(R, S, "cluster", "name"))
+    assert keys.allows(other.public, Ack(A, R, "heat", 0))
+    assert keys.allows(successor.public, ack), "the next key of the same store"
+
+
+def look(keys: Keys) -> None:
+    trio.run(keys.look)
+
+
+def test_a_key_counts_from_the_moment_its_file_is_there_until_it_is_gone(tmp_path: Path) -> None:
+    store = ROLES[Role.STORE]
+    keys = keys_of(tmp_path, certificate("own", Role.GATEWAY))
+    told: list[int] = []
+    keys.on_change(lambda: told.append(len(list(keys.members()))))
+    assert not keys.allows(store.public, Ack(A, S, "", 0))
+    directory.add(tmp_path, store)
+    look(keys)
+    assert keys.allows(store.public, Ack(A, S, "", 0))
+    look(keys)
+    directory.remove(tmp_path, store.name)
+    look(keys)
+    assert not keys.allows(store.public, Ack(A, S, "", 0))
+    assert not keys.admits(store.public)
+    assert told == [1, 0]
+
+
+def test_another_role_counts_at_once(tmp_path: Path) -> None:
+    store = ROLES[Role.STORE]
+    keys = keys_of(tmp_path, certificate("own", Role.GATEWAY), store)
+    file = directory.member_files(tmp_path)[0]
+    file.write_text(to_text(Certificate("store-1", Role.READER, store.public)))
+    look(keys)
+    assert not keys.allows(store.public, Ack(A, S, "", 0))
+
+
+def test_a_file_that_breaks_counts_as_before_and_others_are_followed(tmp_path: Path) -> None:
+    store, other = ROLES[Role.STORE], certificate("store-2", Role.STORE)
+    keys = keys_of(tmp_path, certificate("own", Role.GATEWAY), store, other)
+    for file in directory.member_files(tmp_path):
+        if file.name.startswith("store-1"):
+            file.write_text("half a certif")
+    (tmp_path / MEMBERS / "new.key").write_text("nothing")
+    next(file for file in directory.member_files(tmp_path) if file.name.startswith("store-2")).unlink()
+    look(keys)
+    assert keys.allows(store.public, Ack(A, S, "", 0))
+    assert not keys.allows(other.public, Ack(A, R, "", 0))
+
+
+def test_a_directory_without_an_own_key_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(KeysRefused, match="dafka keys init"):
+        Keys(tmp_path)
+
+
+PEER = certificate("store-1", Role.STORE)
+
+
+def zap(*, version: bytes = b"1.0", mechanism: bytes = b"CURVE", key: bytes | None = None) -> list[bytes]:
+    credential = decode(PEER.public) if key is None else key
+    return [b"route", b"", version, b"7", b"dafka", b"127.0.0.1", b"", mechanism, credential]
+
+
+@pytest.mark.parametrize(
+    ("request_frames", "status", "user"),
+    [
+        (zap(), b"200", b"PEER"),
+        (zap(key=bytes(32)), b"300", b""),
+        (zap(key=bytes(31)), b"400", b""),
+        (zap(mechanism=b"NULL"), b"400", b""),
+        (zap(mechanism=b"PLAIN"), b"400", b""),
+        (zap(version=b"2.0"), b"400", b""),
+        (zap()[:8], b"400", b""),
+        ([*zap(), b"more"], b"400", b""),
+    ],
+    ids=("known", "unknown", "short", "NULL", "PLAIN", "version", "no key", "two keys"),
+)
+def test_what_is_answered_to_zeromq(request_frames: list[bytes], status: bytes, user: bytes) -> None:
+    reply = answer(request_frames, lambda public: public == PEER.public)
+    user = user.replace(b"PEER", PEER.public.encode())
+    assert reply == [b"route", b"", b"1.0", b"7", status, b"", user, b""]
+
+
+def test_what_is_no_question_is_not_answered() -> None:
+    assert answer([b"route", b""], lambda _public: True) is None
