@@ -20,6 +20,7 @@ COMMANDS: Final = (
     "store",
     "tower",
     "mesh",
+    "keys",
     "catalog",
     "backup",
     "restore",
