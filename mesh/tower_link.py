@@ -61,7 +61,7 @@ class _Side:
         self._said = False
         self._endpoint = ""
         self._changed = 0.0
-        """When the link was made, or the last that was heard of it."""
+        """When the link was made, or came up, or went down."""
 
     async def run(self) -> None:
         if self._keys is not None:
@@ -122,8 +122,9 @@ class _Side:
             wait = self._retry_seconds if self.live else down
 
     def _on_link(self, _endpoint: str, live: bool) -> None:
+        if live != self.live:  # attempts that fail, with another key as well, are told of too
+            self._changed = trio.current_time()
         self.live = live
-        self._changed = trio.current_time()
         if live:
             self._on_ready()
 

@@ -36,6 +36,7 @@ from mesh.store.mender import Mender
 from mesh.store.native import NativeStore
 from mesh.store.reclaimer import Reclaimer
 from mesh.store.scrub import SCRUB_BYTES_PER_SECOND, SCRUB_REST_SECONDS, Scrub
+from mesh.store.senders import Senders
 from mesh.store.server import Server
 from mesh.store.starting import OwnStarts
 from mesh.zmq_trio import Context
@@ -176,6 +177,7 @@ class Store:
         node.subscribe(directed_prefix(ids.PING, ANY_STORE))
         node.route(store_routes(self, self.server, self.native, self.requests))
         node.on_drained(self._pump)
+        node.on_admit(Senders(self.ingest, self.database).admits)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled; then finish the commit at hand and close. Raises `StoreFailed`.

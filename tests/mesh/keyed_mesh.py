@@ -20,12 +20,11 @@ from mesh.native.consumer import NativeConsumer
 from mesh.native.producer import NativeProducer
 from mesh.node import Node
 from mesh.protocol.endpoints import MeshListen, TowerAddress
-from mesh.requests import Requests
-from mesh.routing import requests_routes
 from mesh.store.committer import Fsync
 from mesh.store.store import Store, StoreSettings
 from mesh.tower.tower import Tower
 from mesh.zmq_trio import Context, new_key_pair
+from tests.mesh.stores import Gateway
 
 PATIENCE_SECONDS = 60
 LOCAL = MeshListen("127.0.0.1")
@@ -57,10 +56,9 @@ class Process:
 
 
 class Asker(Process):
-    """A node that asks stores, as gateways do; it may have any key."""
+    """What asks stores, as gateways do; it may have any key."""
 
-    node: Node
-    requests: Requests
+    gateway: Gateway
 
 
 class KeyedMesh:
@@ -145,11 +143,10 @@ class KeyedMesh:
 
     async def asker(self, one: Certificate) -> Asker:
         async def run(process: Asker, nursery: trio.Nursery) -> None:
-            process.node = Node(process.context)
-            process.requests = Requests(process.node)
-            process.node.route(requests_routes(process.requests))
-            await nursery.start(process.node.run)
-            await self._join(process, process.node, nursery, process.requests.new_id())
+            process.gateway = Gateway(process.context)
+            node = process.gateway.node
+            await nursery.start(node.run)
+            await self._join(process, node, nursery, process.gateway.requests.new_id())
 
         asker: Asker = await self._start(one, Asker, run)
         return asker

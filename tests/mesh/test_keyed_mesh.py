@@ -2,10 +2,115 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import pytest
+import trio
+import zmq
+
+from mesh.keys import directory
+from mesh.keys.certificate import Certificate
+from mesh.keys.keys import Keys
 from mesh.keys.roles import Role
-from tests.mesh.keyed_mesh import KeyedMesh, certificate, run
+from tests.entries import entry_of
+from tests.mesh.keyed_mesh import KeyedMesh, certificate, look, run, until
+from tests.mesh.stores import Gateway, batch
+from wireproto.dafka import ids
+from wireproto.dafka.additions import (
+    STATUS_DONE,
+    STATUS_NOT_HERE,
+    AddressStatus,
+    Announcement,
+    Answer,
+    ListSegments,
+    Ping,
+    Request,
+)
+from wireproto.dafka.beacons import NodeBeacon
+from wireproto.dafka.messages import Ack, Fetch
+
+STORE_1, STORE_2 = "5" * 32, "6" * 32
+
+STRANGE_MESSAGES = 20
+"""How often a stranger tries."""
+
+
+def _has_refused(keys: Keys, count: int) -> bool:
+    return keys.refused_messages == count
+
+
+class Scene:
+    """A tower, a store, and a gateway with a segment of ten records there."""
+
+    def __init__(self, keyed: KeyedMesh) -> None:
+        self.keyed = keyed
+        self.tower_key = certificate("tower-1", Role.TOWER)
+        self.store_key = certificate("store-1", Role.STORE)
+        self.gateway_key = certificate("gateway-1", Role.GATEWAY)
+        self.tower: Any
+        self.store: Any
+        self.gateway: Any
+        self.segment: Announcement
+
+    async def start(self, *others: Certificate) -> None:
+        keyed = self.keyed
+        keyed.issue(self.tower_key, self.store_key, self.gateway_key, *others)
+        self.tower = await keyed.tower(self.tower_key)
+        self.store = await keyed.store(self.store_key, incarnation=STORE_1)
+        self.gateway = await keyed.asker(self.gateway_key)
+        self.segment = await self.write(self.gateway.gateway)
+
+    async def write(self, gateway: Gateway, count: int = 10) -> Announcement:
+        """Open a segment, and have the store keep so many records."""
+        await gateway.greet(STORE_1)
+        segment = gateway.announcement([STORE_1])
+        assert await gateway.open(STORE_1, segment) == [STATUS_DONE]
+        gateway.publish(segment, 0, count - 1)
+        await until(lambda: self.head(segment) == count - 1)
+        return segment
+
+    def head(self, segment: Announcement) -> int:
+        state = self.store.store.ingest.known(segment.address)
+        return -1 if state is None else state.head
+
+    async def contents(self) -> list[bytes]:
+        """What the store has of the segment, as the gateway reads it."""
+        asked, store = self.segment, STORE_1
+        records, end = await self.gateway.gateway.requests.ask_range(
+            store, lambda requester: Fetch(asked.address, requester, asked.subject, 0, 1000, store, 1 << 20)
+        )
+        assert end.last.status == STATUS_DONE
+        return [bytes(record.content) for record in records]
+
+    async def is_whole(self) -> bool:
+        return await self.contents() == [batch(number) for number in range(10)]
+
+
+def scene(path: Path, test: Callable[[Scene], Any]) -> None:
+    run(path, lambda keyed: test(Scene(keyed)))
+
+
+async def is_refused(scene: Scene, gateway: Gateway, make: Callable[[str], Any]) -> None:
+    """Ask the store until it has refused that, which it counts."""
+    keys = scene.store.keys
+    before = keys.refused_messages
+    answers: list[Any] = []
+
+    async def ask() -> None:
+        answers.append(await gateway.requests.ask(STORE_1, make))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        await until(lambda: keys.refused_messages > before)
+        nursery.cancel_scope.cancel()
+    assert not answers
+
+
+# what goes --------------------------------------------------------------------------------------------------
 
 
 def test_native_records_go_from_a_producer_to_a_reader_that_came_later(tmp_path: Path) -> None:
@@ -26,3 +131,300 @@ def test_native_records_go_from_a_producer_to_a_reader_that_came_later(tmp_path:
         assert [(await reading.native.receive()).content for _ in records] == records
 
     run(tmp_path, test)
+
+
+def test_a_gateway_writes_reads_seals_closes_and_deletes(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        await scene.start()
+        assert await scene.is_whole()
+        gateway, address = scene.gateway.gateway, scene.segment.address
+        assert (await gateway.seal(STORE_1, address)).sequence == 9
+        assert (await gateway.close(STORE_1, address, 9)).status == STATUS_DONE
+        (deleted,) = await gateway.ask(ids.DELETE, STORE_1, entry_of(ids.DELETE, address))
+        assert deleted.status == STATUS_DONE
+        counts = [process.keys.refused_messages for process in (scene.tower, scene.store, scene.gateway)]
+        assert counts == [0, 0, 0]
+        assert scene.store.store.node.cut == scene.gateway.gateway.node.cut == 0
+
+    scene(tmp_path, test)
+
+
+# roles ------------------------------------------------------------------------------------------------------
+
+
+def attacks(segment: Announcement, incarnation: str = STORE_1) -> list[Callable[[str], Any]]:
+    """What was done to a store by plain ZeroMQ, and what else orders stores."""
+
+    def request(letter: bytes) -> Callable[[str], Any]:
+        entry = entry_of(letter, segment.address)
+        return lambda requester: Request(letter, incarnation, requester, (entry,))
+
+    return [
+        lambda requester: ListSegments(incarnation, requester, "", 10),
+        lambda requester: Fetch(segment.address, requester, "orders", 0, 10, incarnation, 1 << 20),
+        lambda requester: Ping(incarnation, requester),
+        *map(request, (ids.SEAL, ids.DELETE, ids.CLOSE)),
+    ]
+
+
+@pytest.mark.parametrize("role", [Role.PRODUCER, Role.READER])
+def test_a_native_key_orders_nothing_and_reads_nothing_of_gateways(tmp_path: Path, role: Role) -> None:
+    async def test(scene: Scene) -> None:
+        native = certificate("native", role, *(("*",) if role is Role.PRODUCER else ()))
+        await scene.start(native)
+        asker = await scene.keyed.asker(native)
+        node = scene.store.store.node
+        await until(lambda: len(node._keyed._links) == 2)
+        await node.publisher.wait_subscribed(ids.LISTED + asker.gateway.requests.prefix.encode())
+        for attack in attacks(scene.segment):
+            await is_refused(scene, asker.gateway, attack)
+        before = scene.store.keys.refused_messages
+        asker.gateway.publish(scene.segment, 10, 12)
+        asker.gateway.head(scene.segment, 1_000_000)
+        await until(lambda: scene.store.keys.refused_messages >= before + 4)
+        assert await scene.is_whole()
+        assert scene.head(scene.segment) == 9
+
+    scene(tmp_path, test)
+
+
+def test_a_store_orders_no_other_store(tmp_path: Path) -> None:
+    """It may pass on the end of a segment, but none that cuts what the other one has."""
+
+    async def test(scene: Scene) -> None:
+        rogue = certificate("store-2", Role.STORE)
+        await scene.start(rogue)
+        asker = await scene.keyed.asker(rogue)
+        await scene.store.store.node.publisher.wait_subscribed(
+            ids.LISTED + asker.gateway.requests.prefix.encode()
+        )
+        store_list, _, ping, seal, delete, close = attacks(scene.segment)
+        for attack in (store_list, ping, seal, delete, close):
+            await is_refused(scene, asker.gateway, attack)
+        assert await scene.is_whole()
+        (closed,) = await asker.gateway.ask(ids.CLOSE, STORE_1, entry_of(ids.CLOSE, scene.segment.address, 9))
+        assert closed.status == STATUS_DONE, "the end that it has"
+        assert await scene.is_whole()
+
+    scene(tmp_path, test)
+
+
+def test_nobody_but_that_store_acknowledges_or_answers_for_a_store(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        rogue, other = certificate("store-2", Role.STORE), certificate("gateway-2", Role.GATEWAY)
+        await scene.start(rogue, other)
+        for key in (rogue, other):
+            asker = await scene.keyed.asker(key)
+            node = asker.gateway.node
+            await node.publisher.wait_subscribed(ids.ACK + scene.gateway.gateway.requests.prefix.encode())
+            refused = scene.gateway.keys.refused_messages + 2
+            node.send(Ack(scene.segment.address, STORE_1, "orders", 99))
+            requester = scene.gateway.gateway.requests.new_id()
+            status = AddressStatus(scene.segment.address, STATUS_NOT_HERE, -1)
+            node.send(Answer(ids.SEALED, requester, STORE_1, (status,)))
+            await until(partial(_has_refused, scene.gateway.keys, refused))
+            await asker.stop()
+
+    scene(tmp_path, test)
+
+
+def test_a_producer_publishes_its_subjects_alone(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        sensors = certificate("sensors", Role.PRODUCER, "heat")
+        await scene.start(sensors)
+        writing = await scene.keyed.producer(sensors, "cold")
+        await until(lambda: len(scene.store.store.node._keyed._links) == 2)
+        await writing.native.node.publisher.wait_subscribed(ids.RECORD)
+        await writing.native.produce(b"forged")
+        await until(lambda: scene.store.keys.refused_messages)
+        assert not list(scene.store.store.native.keeping.heads("cold"))
+
+    scene(tmp_path, test)
+
+
+# strangers --------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def plain(kind: int, endpoint: str, *subscriptions: bytes, keys: Sequence[str] = ()) -> Iterator[Any]:
+    """A socket of who knows ZeroMQ; with keys (the server's, its own two) it speaks CURVE."""
+    context = zmq.Context()
+    socket: Any = context.socket(kind)
+    socket.linger = 0
+    if keys:
+        socket.curve_serverkey, socket.curve_publickey, socket.curve_secretkey = (
+            key.encode() for key in keys
+        )
+    for prefix in subscriptions:
+        socket.subscribe(prefix)
+    socket.connect(endpoint)
+    try:
+        yield socket
+    finally:
+        socket.close()
+        context.term()
+
+
+@pytest.mark.parametrize("has_key", [False, True])
+def test_a_stranger_hears_nothing_and_says_nothing(tmp_path: Path, has_key: bool) -> None:
+    """Neither by plain ZeroMQ, nor with a key that nobody gave it, though it knows all public ones."""
+
+    async def test(scene: Scene) -> None:
+        await scene.start()
+        stranger = certificate("stranger", Role.GATEWAY)
+        tower, store = scene.keyed.towers[0], scene.store.store.node.publisher
+        own = [stranger.public, stranger.secret] if has_key else []
+
+        def keys(server: Certificate) -> list[str]:
+            return [server.public, *own] if has_key else []
+
+        endpoint = f"tcp://127.0.0.1:{scene.store.beacon.port}"
+        with (
+            plain(zmq.SUB, f"tcp://127.0.0.1:{tower.port_out}", b"", keys=keys(scene.tower_key)) as hears,
+            plain(zmq.SUB, endpoint, b"stranger", b"", keys=keys(scene.store_key)) as spies,
+            plain(zmq.PUB, f"tcp://127.0.0.1:{tower.port_in}", keys=keys(scene.tower_key)) as beacons,
+        ):
+            if has_key:
+                await until(lambda: scene.tower.keys.refused_peers and scene.store.keys.refused_peers)
+            known = len(scene.tower.tower.register)
+            for _ in range(STRANGE_MESSAGES):
+                beacons.send_multipart(NodeBeacon("S" * 32, "127.0.0.1", 4711).frames())
+                assert await scene.is_whole(), "others go on"
+            assert not hears.poll(0)
+            assert not spies.poll(0)
+            assert not store.subscribed(b"stranger")
+            assert len(scene.tower.tower.register) == known
+
+    scene(tmp_path, test)
+
+
+def test_a_forged_beacon_moves_nobody(tmp_path: Path) -> None:
+    """A member says that it is the store, or where the store is: it has another key, which the tower says."""
+
+    async def test(scene: Scene) -> None:
+        insider = certificate("screen", Role.READER)
+        await scene.start(insider)
+        tower = scene.keyed.towers[0]
+        keys = [scene.tower_key.public, insider.public, insider.secret]
+        forged = [
+            NodeBeacon(scene.store.beacon.node_id, "127.0.0.1", 4711),
+            NodeBeacon("S" * 32, "127.0.0.1", scene.store.beacon.port),
+        ]
+        with plain(zmq.XPUB, f"tcp://127.0.0.1:{tower.port_in}", keys=keys) as beacons:
+            await until(lambda: beacons.poll(0))
+            for _ in range(50):
+                for beacon in forged:
+                    beacons.send_multipart(beacon.frames())
+                await trio.sleep(0.01)
+            await until(lambda: scene.gateway.beacon.strangers >= 50)
+        (peer,) = scene.gateway.beacon.peers
+        assert (peer.node, peer.state) == (scene.store.beacon.node_id, "connected")
+        assert await scene.is_whole()
+
+    scene(tmp_path, test)
+
+
+# keys that come and go --------------------------------------------------------------------------------------
+
+
+def test_a_gateway_whose_key_is_removed_orders_nothing_more(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        await scene.start()
+        scene.keyed.withdraw(scene.gateway_key)
+        gateway, segment = scene.gateway.gateway, scene.segment
+        await scene.store.keys.look()
+        assert not scene.store.store.node._keyed._links
+        assert scene.store.store.node.publisher.cut == 1, "it hears nothing more, either"
+        gateway.publish(segment, 10, 20)
+        gateway.node.send(Request(ids.DELETE, STORE_1, "A" * 32, (entry_of(ids.DELETE, segment.address),)))
+        scene.keyed.tell(scene.gateway_key)
+        await look([scene.tower, scene.store])
+        await gateway.greet(STORE_1)
+        assert scene.head(segment) == 9
+        assert await scene.is_whole(), "what it said meanwhile was heard by nobody"
+
+    scene(tmp_path, test)
+
+
+def test_a_message_that_came_before_its_senders_key_went_does_not_count(tmp_path: Path) -> None:
+    """It waits in a queue, and is looked at later."""
+
+    async def test(scene: Scene) -> None:
+        await scene.start()
+        scene.keyed.withdraw(scene.gateway_key)
+        store = scene.store
+        await store.keys.look()
+        before = store.keys.refused_messages
+        frames = Ping(STORE_1, "A" * 32).frames()
+        store.store.node._on_keyed_frames(scene.gateway_key.public, frames)
+        assert store.keys.refused_messages == before + 1
+
+    scene(tmp_path, test)
+
+
+def test_keys_are_rotated_without_a_stop(tmp_path: Path) -> None:
+    """The next key is told everywhere, the node is started with it, and the old one is withdrawn."""
+
+    async def test(scene: Scene) -> None:
+        await scene.start()
+        processes = [scene.tower, scene.store, scene.gateway]
+
+        next_store = certificate("store-1", Role.STORE)
+        scene.keyed.issue(next_store)
+        await look(processes)
+        await scene.store.stop()
+        scene.store = await scene.keyed.store(next_store, data="store-1", incarnation=STORE_1)
+        assert await scene.is_whole()
+        scene.keyed.withdraw(scene.store_key)
+        await look([scene.tower, scene.store, scene.gateway])
+        assert await scene.is_whole()
+
+        next_tower = certificate("tower-1", Role.TOWER)
+        scene.keyed.issue(next_tower)
+        await look([scene.tower, scene.store, scene.gateway])
+        await scene.tower.stop()
+        assert await scene.is_whole(), "links live without a tower"
+        scene.tower = await scene.keyed.tower(next_tower, scene.keyed.towers[0])
+        await until(lambda: len(scene.tower.tower.register) == 2)
+        scene.keyed.withdraw(scene.tower_key)
+        await look([scene.tower, scene.store, scene.gateway])
+
+        await scene.gateway.stop()
+        next_gateway = certificate("gateway-1", Role.GATEWAY)
+        scene.keyed.issue(next_gateway)
+        await look([scene.tower, scene.store])
+        scene.gateway = await scene.keyed.asker(next_gateway)
+        scene.keyed.withdraw(scene.gateway_key)
+        await look([scene.tower, scene.store, scene.gateway])
+        await scene.gateway.gateway.greet(STORE_1)
+        assert await scene.is_whole()
+        assert scene.store.keys.refused_messages == scene.gateway.keys.refused_messages == 0
+
+    scene(tmp_path, test)
+
+
+def test_a_tower_whose_key_is_removed_introduces_nobody(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        await scene.start()
+        scene.keyed.withdraw(scene.tower_key)
+        await look([scene.store, scene.gateway])
+        assert not any(tower.connected for tower in scene.gateway.beacon.towers)
+        assert await scene.is_whole()
+
+    scene(tmp_path, test)
+
+
+def test_who_is_added_is_let_in_though_it_was_refused_before(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        late = certificate("gateway-2", Role.GATEWAY)
+        await scene.start()
+        scene.keyed.issue(late)
+        for key in (scene.tower_key, scene.store_key):
+            directory.remove(scene.keyed.folder(key), late.name)
+        asker = await scene.keyed.asker(late)
+        await until(lambda: scene.tower.keys.refused_peers)
+        scene.keyed.tell(late)
+        await look([scene.tower, scene.store])
+        await asker.gateway.greet(STORE_1)
+
+    scene(tmp_path, test)

@@ -1,0 +1,40 @@
+"""What a store takes from whom, beyond what a sender's role allows at all (`mesh.keys.roles`).
+
+Rules: native records are not for what a gateway has announced, whatever subjects their producer may publish;
+and the end of a segment, which another store may pass on, cuts nothing that is here: only a gateway may.
+"""
+
+from typing import Any
+
+from mesh.keys.certificate import Certificate
+from mesh.keys.roles import Role
+from mesh.protocol.disk import StoreCorrupt
+from mesh.protocol.ingest import Ingest
+from mesh.store.db import Database
+from wireproto.dafka import ids
+from wireproto.dafka.additions import CloseEntry, Request
+from wireproto.dafka.messages import DirectRecord, Head, Record
+
+
+class Senders:
+    """Looks at the messages of one store. `admits` raises `MalformedMessage` for what cannot be read."""
+
+    def __init__(self, ingest: Ingest, database: Database) -> None:
+        self._ingest = ingest
+        self._database = database
+
+    def admits(self, sender: Certificate, message: Any) -> bool:
+        """Whether this counts of that sender, whose role allows it."""
+        if sender.role is Role.PRODUCER and isinstance(message, Record | Head | DirectRecord):
+            state = self._ingest.known(message.address)
+            return state is None or state.announcement is None
+        if sender.role is Role.STORE and isinstance(message, Request) and message.id == ids.CLOSE:
+            return all(map(self._cuts_nothing, map(CloseEntry.unpack, message.entries)))
+        return True
+
+    def _cuts_nothing(self, entry: CloseEntry) -> bool:
+        try:
+            state = self._ingest.known(entry.address) or self._database.load(entry.address)
+        except StoreCorrupt:
+            return False
+        return state is None or max(state.head, state.accepted) <= entry.end

@@ -1,0 +1,165 @@
+"""A mesh with keys as it is run: `dafka keys`, processes with --mesh-keys, clients that notice nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from dafka.cli import run
+from mesh.keys.directory import OWN, OWN_SECRET, read_own
+from tests.clients.stored import create_replicated_topic, stored_records
+from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
+from tests.peers.process import ServerEnded
+from tests.peers.standalone import Standalone
+from tests.peers.tower import TowerProcess
+
+PATIENCE_SECONDS = 30.0
+NODES = {"tower": "tower", "s1": "store", "s2": "store", "gateway": "gateway"}
+SUBJECT = "heat"
+
+pytestmark = pytest.mark.slow
+
+
+def issue(path: Path, nodes: dict[str, str]) -> None:
+    """A directory for each of them, and everybody's certificate in all."""
+    for name, role in nodes.items():
+        subjects = ("--subject", SUBJECT) if role == "producer" else ()
+        assert run(["keys", "init", str(path / name), "--name", name, "--role", role, *subjects]) == 0
+    for name in nodes:
+        assert run(["keys", "add", str(path / name), *(str(path / other / OWN) for other in nodes)]) == 0
+
+
+def values(bootstrap: str) -> list[bytes | None]:
+    return [record.value for _, record in stored_records(bootstrap, "orders", 0)]
+
+
+def counter(page: str, name: str) -> float:
+    """The figure of this name, on a page of metrics."""
+    return float(next(line.split()[-1] for line in page.splitlines() if line.startswith(f"{name} ")))
+
+
+def served(page: str) -> str:
+    with urllib.request.urlopen(page, timeout=5) as answer:
+        return str(answer.read().decode())
+
+
+def native(
+    command: str, keys: Path, tower: TowerProcess, *arguments: str
+) -> subprocess.CompletedProcess[bytes]:
+    """`dafka produce` or `dafka consume`, with these keys."""
+    address = tower.address
+    where = f"--tower={address.host}:{address.port_in}:{address.port_out}"
+    return subprocess.run(
+        [sys.executable, "-m", "dafka.cli", command, SUBJECT, where, f"--mesh-keys={keys}", *arguments],
+        input=b"one\ntwo\n",
+        capture_output=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+
+
+def test_kafka_and_native_clients_write_and_read(tmp_path: Path) -> None:
+    from confluent_kafka import Producer
+
+    keys = tmp_path / "keys"
+    issue(keys, NODES | {"sensors": "producer", "screen": "reader"})
+    mesh = MeshCluster(tmp_path, 2, ("--mesh-keys", str(keys / "gateway")))
+    mesh.tower.arguments = ("--mesh-keys", str(keys / "tower"))
+    for store in mesh.stores:
+        store.arguments += ["--mesh-keys", str(keys / store.name)]
+    with mesh:
+        create_replicated_topic(mesh.bootstrap, "orders", 1, 2)
+        producer = Producer({"bootstrap.servers": mesh.bootstrap, "acks": "all"})
+        written = [b"order %d" % number for number in range(200)]
+        for value in written:
+            producer.produce("orders", value, partition=0)
+        assert producer.flush(PATIENCE_SECONDS) == 0
+        assert values(mesh.bootstrap) == written
+
+        produced = native("produce", keys / "sensors", mesh.tower)
+        assert produced.returncode == 0, produced.stderr
+        consumed = native("consume", keys / "screen", mesh.tower, "--from-beginning", "--max-records=2")
+        assert (consumed.returncode, consumed.stdout) == (0, b"one\ntwo\n"), consumed.stderr
+
+        logs = "".join(process.log for process in (mesh.tower, *mesh.stores, mesh.gateway))
+        assert "dropped a message" not in logs
+        secrets = [read_own(keys / name).secret for name in NODES]
+        assert not any(secret in logs for secret in secrets)
+        mesh.stop()
+
+
+def test_a_plain_store_finds_nobody_on_a_mesh_with_keys(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    issue(keys, {"tower": "tower", "s1": "store"})
+    with TowerProcess(
+        tmp_path / "tower", "--mesh-keys", str(keys / "tower"), "--metrics", "127.0.0.1:0"
+    ) as tower:
+        stores = [
+            StoreProcess(tmp_path / "s1", "s1", tower, "--mesh-keys", str(keys / "s1")),
+            StoreProcess(tmp_path / "s2", "s2", tower),
+        ]
+        try:
+            for store in stores:
+                store.start()
+            page = tower.log.split("metrics and health are on ")[1].split()[0]
+            nodes = 0.0
+            while not nodes:
+                text = served(f"{page}/metrics")
+                nodes = counter(text, "dafka_tower_nodes")
+            assert nodes == 1
+            assert counter(served(f"{page}/metrics"), "dafka_mesh_known_keys") == 2
+        finally:
+            for store in stores:
+                store.kill9()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--mesh-listen", "0.0.0.0"], "or say --insecure-mesh where a network keeps everybody else away"),
+        (["--mesh-keys", "{}/none"], "dafka keys init {}/none --name NAME --role ROLE"),
+        (["--mesh-keys", "{}/tower"], "has the key of a tower, and this is a store"),
+        (["--mesh-keys", "{}/wide"], "chmod 600 {}/wide/own.key_secret"),
+        (["--mesh-keys", "{}/mixed"], "do not belong together"),
+    ],
+)
+def test_what_a_store_refuses(tmp_path: Path, arguments: list[str], text: str) -> None:
+    issue(tmp_path, {"tower": "tower", "wide": "store", "mixed": "store"})
+    (tmp_path / "wide" / OWN_SECRET).chmod(0o640)
+    secrets = [read_own(tmp_path / name).secret for name in ("tower", "mixed")]
+    mixed = tmp_path / "mixed" / OWN_SECRET
+    mixed.write_text(mixed.read_text().replace(secrets[1], secrets[0]))
+    with TowerProcess(tmp_path / "t") as tower:
+        given = [each.replace("{}", str(tmp_path)) for each in arguments]
+        store = StoreProcess(tmp_path / "s", "s", tower, *given)
+        with pytest.raises(ServerEnded):
+            store.start()
+        assert store.returncode == 2
+        assert text.replace("{}", str(tmp_path)) in store.log
+        assert not any(secret in store.log for secret in secrets)
+
+
+def test_a_mesh_for_all_machines_without_keys_says_so_at_each_start(tmp_path: Path) -> None:
+    with TowerProcess(tmp_path / "tower") as tower:
+        open_to_all = ("--mesh-listen", "0.0.0.0", "--insecure-mesh")
+        store = StoreProcess(tmp_path / "s1", "s1", tower, *open_to_all)
+        gateway = GatewayProcess(tmp_path / "gateway", tower, 1, *open_to_all)
+        try:
+            store.launch()
+            store.wait_for_log("--insecure-mesh: the mesh listens on 0.0.0.0 without keys")
+            gateway.launch()
+            gateway.wait_for_log("--insecure-mesh: the mesh listens on 0.0.0.0 without keys")
+        finally:
+            gateway.kill9()
+            store.kill9()
+
+
+def test_standalone_serves_with_a_key_for_its_mesh(tmp_path: Path) -> None:
+    issue(tmp_path, {"alone": "store"})
+    with Standalone(None, "--mesh-listen", "127.0.0.1", "--mesh-keys", str(tmp_path / "alone")) as server:
+        create_replicated_topic(server.bootstrap, "orders", 1, 1)
+        assert values(server.bootstrap) == []
