@@ -115,12 +115,12 @@ def test_each_role_of_a_mesh_is_healthy(image: Image, network: Network, tmp_path
     hosts = [network.host() for _ in range(3)]
     tower, store, gateway = (host.address for host in hosts)
     containers = [
-        Container(image, hosts[0], tmp_path / "tower", ["tower", "--listen=0.0.0.0"]),
+        Container(image, hosts[0], tmp_path / "tower", ["tower", "--listen=0.0.0.0", "--insecure-mesh"]),
         Container(
             image,
             hosts[1],
             tmp_path / "store",
-            ["store", f"--tower={tower}", "--mesh-listen=0.0.0.0:7000"],
+            ["store", f"--tower={tower}", "--mesh-listen=0.0.0.0:7000", "--insecure-mesh"],
             {"DAFKA_MESH_ADVERTISE": store, "DAFKA_NAME": "one"},
         ),
         Container(
@@ -129,7 +129,7 @@ def test_each_role_of_a_mesh_is_healthy(image: Image, network: Network, tmp_path
             tmp_path / "gateway",
             [
                 *("gateway", f"--tower={tower}", "--mesh-listen=0.0.0.0:7000", f"--mesh-advertise={gateway}"),
-                f"--listen=0.0.0.0:9092@{gateway}:9092",
+                *(f"--listen=0.0.0.0:9092@{gateway}:9092", "--insecure-mesh"),
             ],
         ),
     ]
