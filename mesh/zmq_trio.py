@@ -469,9 +469,10 @@ class Publisher(_Linked):
             for _ in range(MAX_MESSAGES_A_TURN):
                 frame = self._socket.recv(zmq.DONTWAIT, copy=False)
                 user = "" if keys is None else _user(frame)
-                if keys is not None and user and keys.peer(user) is None:
+                message = frame.bytes
+                if keys is not None and user and not _may_subscribe(keys, user, message):
                     is_stranger = True
-                prefix = self._subscribers.heard(frame.bytes, _descriptor(frame), user)
+                prefix = self._subscribers.heard(message, _descriptor(frame), user)
                 if prefix is not None:
                     new.append(prefix)
         except zmq.Again:
@@ -681,6 +682,10 @@ def _user(frame: zmq.Frame) -> str:
         return str(frame.get("User-Id"))
     except zmq.ZMQError:
         return ""
+
+
+def _may_subscribe(keys: Keys, user: str, message: bytes) -> bool:
+    return message[:1] != b"\x01" or keys.may_subscribe(user, message[1:])
 
 
 def _watched(context: Context, socket: "zmq.Socket[bytes]") -> "zmq.Socket[bytes]":

@@ -18,6 +18,7 @@ import trio
 
 from mesh.keys.certificate import BadCertificate, Certificate
 from mesh.keys.directory import (
+    MEMBERS,
     KeysRefused,
     Signature,
     member_files,
@@ -26,6 +27,7 @@ from mesh.keys.directory import (
     read_own,
     signature,
 )
+from mesh.keys.hearing import Hearing
 from mesh.keys.roles import (
     CLAIMING,
     LINKS,
@@ -63,6 +65,9 @@ class Keys:
         """Messages that their senders' roles do not allow."""
         self.refused_peers = 0
         """Handshakes of keys that are none of ours, or have no business with this node."""
+        self._hearing = Hearing()
+        self._banished: set[str] = set()
+        """Keys that listened to what is not theirs: nobody's, until this process is started again."""
         self._changed: dict[Callable[[], None], None] = {}
         self._claims: dict[str, str] = {}
         """Incarnation -> the name of whose key it is."""
@@ -109,16 +114,21 @@ class Keys:
             if await trio.to_thread.run_sync(self._read):
                 self._make_table()
                 logger.info("the keys in %s have changed: %d are known", self.path, len(self._members))
-                for tell in list(self._changed):
-                    tell()
+                self._tell()
         except (OSError, KeysRefused) as error:
             logger.error("the keys in %s cannot be read, and stay as they were: %s", self.path, error)
+
+    def _tell(self) -> None:
+        for tell in list(self._changed):
+            tell()
 
     def _read(self) -> bool:
         """Whether something has changed. In a thread. Raises OSError and `KeysRefused`."""
         found = signature(self.path)
         if found == self._signature:
             return False
+        if not found and not (self.path / MEMBERS).is_dir():
+            raise KeysRefused(f"{self.path / MEMBERS} is gone")
         files: dict[Path, Certificate] = {}
         for file in member_files(self.path):
             try:
@@ -137,6 +147,8 @@ class Keys:
         for file, certificate in self._files.items():
             if members.setdefault(certificate.public, certificate) != certificate:
                 logger.error("%s: another file gives the same key to somebody else, and counts", file)
+        for public in self._banished:
+            members.pop(public, None)
         self._members = members
         names = {member.name for member in members.values()}
         self._claims = {store: name for store, name in self._claims.items() if name in names}
@@ -179,6 +191,28 @@ class Keys:
             claimed = self._claims[store] = member.name
         return claimed == member.name
 
+    def may_subscribe(self, public: str, prefix: bytes) -> bool:
+        """Whether whoever has this key may hear this here. Who may not is nobody from then on: ZeroMQ has
+        given it something already.
+        """
+        member = self.peer(public)
+        if member is None:
+            return False
+        if self.own.role is Role.TOWER or self._hearing.may(member.role, prefix):
+            return True
+        logger.error(
+            "%s, a %s, subscribed to %r, which is not for it: its key counts no more here, until this "
+            "process is started again",
+            member.name,
+            member.role,
+            prefix[:64],
+        )
+        self.refused_peers += 1
+        self._banished.add(public)
+        self._make_table()
+        self._tell()
+        return False
+
     def admits(self, public: str) -> bool:
         """Whether whoever has this key may connect to this node; counted, if not."""
         if self.peer(public) is not None:
@@ -188,8 +222,8 @@ class Keys:
             member = self._members.get(public)
             who = f"key {public[:5]}..." if member is None else f"{member.name}, a {member.role},"
             logger.warning(
-                "refused the link of %s: it is no member of this mesh, or has no business with a %s. "
-                "'dafka keys add %s CERTIFICATE' makes it one",
+                "refused the link of %s: it is no member here, or has no business with a %s. "
+                "'dafka keys add %s CERTIFICATE' makes it a member",
                 who,
                 self.own.role,
                 self.path,

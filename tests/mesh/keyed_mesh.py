@@ -151,6 +151,16 @@ class KeyedMesh:
         asker: Asker = await self._start(one, Asker, run)
         return asker
 
+    async def node(self, one: Certificate) -> Any:
+        """A node that says what a test has it say, and listens to nothing."""
+
+        async def run(process: Any, nursery: trio.Nursery) -> None:
+            process.node = Node(process.context)
+            await nursery.start(process.node.run)
+            await self._join(process, process.node, nursery)
+
+        return await self._start(one, Process, run)
+
     async def producer(self, one: Certificate, subject: str) -> Any:
         async def run(process: Any, nursery: trio.Nursery) -> None:
             process.native = NativeProducer(process.context, subject)

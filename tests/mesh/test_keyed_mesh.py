@@ -31,7 +31,7 @@ from wireproto.dafka.additions import (
     Request,
 )
 from wireproto.dafka.beacons import NodeBeacon
-from wireproto.dafka.messages import Ack, Fetch
+from wireproto.dafka.messages import Ack, Fetch, Head, Record, directed_prefix
 
 STORE_1, STORE_2 = "5" * 32, "6" * 32
 
@@ -172,18 +172,19 @@ def test_a_native_key_orders_nothing_and_reads_nothing_of_gateways(tmp_path: Pat
     async def test(scene: Scene) -> None:
         native = certificate("native", role, *(("*",) if role is Role.PRODUCER else ()))
         await scene.start(native)
-        asker = await scene.keyed.asker(native)
-        node = scene.store.store.node
-        await until(lambda: len(node._keyed._links) == 2)
-        await node.publisher.wait_subscribed(ids.LISTED + asker.gateway.requests.prefix.encode())
-        for attack in attacks(scene.segment):
-            await is_refused(scene, asker.gateway, attack)
-        before = scene.store.keys.refused_messages
-        asker.gateway.publish(scene.segment, 10, 12)
-        asker.gateway.head(scene.segment, 1_000_000)
-        await until(lambda: scene.store.keys.refused_messages >= before + 4)
+        attacker = (await scene.keyed.node(native)).node
+        await attacker.publisher.wait_subscribed(directed_prefix(ids.FETCH, STORE_1))
+        keys, segment = scene.store.keys, scene.segment
+        forged = [attack("A" * 32) for attack in attacks(segment)]
+        forged += [
+            Record(segment.address, segment.subject, 10, batch(10)),
+            Head(segment.address, "orders", 99),
+        ]
+        for number, message in enumerate(forged, 1):
+            attacker.send(message)
+            await until(partial(_has_refused, keys, number))
         assert await scene.is_whole()
-        assert scene.head(scene.segment) == 9
+        assert scene.head(segment) == 9
 
     scene(tmp_path, test)
 
@@ -238,6 +239,31 @@ def test_a_producer_publishes_its_subjects_alone(tmp_path: Path) -> None:
         await writing.native.produce(b"forged")
         await until(lambda: scene.store.keys.refused_messages)
         assert not list(scene.store.store.native.keeping.heads("cold"))
+
+    scene(tmp_path, test)
+
+
+@pytest.mark.parametrize("prefix", [b"", b"D", b"the gateway's"])
+def test_a_native_that_listens_to_gateways_is_cut_and_stays_out(tmp_path: Path, prefix: bytes) -> None:
+    async def test(scene: Scene) -> None:
+        reader, honest = certificate("spy", Role.READER), certificate("screen", Role.READER)
+        await scene.start(reader, honest)
+        prefix_of_gateway = ids.DIRECT_RECORD + scene.gateway.gateway.requests.prefix.encode()
+        wanted = prefix_of_gateway if prefix == b"the gateway's" else prefix
+        keys = [scene.store_key.public, reader.public, reader.secret]
+        endpoint = f"tcp://127.0.0.1:{scene.store.beacon.port}"
+        with plain(zmq.SUB, endpoint, wanted, keys=keys) as spy:
+            await until(lambda: scene.store.keys.peer(reader.public) is None)
+            await until(lambda: scene.store.store.node.publisher.cut == 1)
+            refused = scene.store.keys.refused_peers
+            await until(lambda: scene.store.keys.refused_peers > refused)  # it has tried again
+            while spy.poll(0):
+                spy.recv_multipart()
+            assert await scene.is_whole()
+            assert not spy.poll(0)
+        hearing = await scene.keyed.reader(honest, "heat")
+        await scene.store.store.node.publisher.wait_subscribed(b"D" + hearing.native.requester.encode())
+        assert scene.store.keys.peer(honest.public) is not None
 
     scene(tmp_path, test)
 

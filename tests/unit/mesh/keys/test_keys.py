@@ -208,6 +208,36 @@ def test_a_file_that_breaks_counts_as_before_and_others_are_followed(tmp_path: P
     assert not keys.allows(other.public, Ack(A, R, "", 0))
 
 
+def test_a_directory_that_vanishes_takes_nobody_off_the_mesh(tmp_path: Path) -> None:
+    """A disk that is not there for a while says nothing of who is a member."""
+    store = ROLES[Role.STORE]
+    keys = keys_of(tmp_path / "keys", certificate("own", Role.GATEWAY), store)
+    (tmp_path / "keys").rename(tmp_path / "away")
+    look(keys)
+    assert keys.allows(store.public, Ack(A, S, "", 0))
+    (tmp_path / "away").rename(tmp_path / "keys")
+    directory.remove(tmp_path / "keys", store.name)
+    look(keys)
+    assert not keys.allows(store.public, Ack(A, S, "", 0))
+
+
+def test_who_listens_to_what_is_not_its_own_is_nobody(tmp_path: Path) -> None:
+    reader, gateway = ROLES[Role.READER], ROLES[Role.GATEWAY]
+    keys = keys_of(tmp_path, certificate("own", Role.STORE), reader, gateway)
+    told: list[bool] = []
+    keys.on_change(lambda: told.append(keys.peer(reader.public) is None))
+    assert keys.may_subscribe(reader.public, b"Mheat")
+    assert keys.may_subscribe(gateway.public, b"D0123456789ABCDEF")
+    assert not told
+    assert not keys.may_subscribe(reader.public, b"")
+    assert told == [True]
+    assert not keys.admits(reader.public)
+    directory.add(tmp_path, reader)
+    look(keys)
+    assert not keys.admits(reader.public), "not by being added again"
+    assert not keys.may_subscribe(new_key_pair()[0], b"Mheat"), "a stranger"
+
+
 def test_a_directory_without_an_own_key_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KeysRefused, match="dafka keys init"):
         Keys(tmp_path)
