@@ -26,7 +26,7 @@ from mesh.tower.tower import Tower
 from mesh.zmq_trio import Context, new_key_pair
 from tests.mesh.stores import Gateway
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 40
 LOCAL = MeshListen("127.0.0.1")
 
 

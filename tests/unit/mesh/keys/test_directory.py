@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import zmq.auth
 
 from mesh.keys import directory
 from mesh.keys.certificate import Certificate, to_text
@@ -151,3 +152,19 @@ def test_more_members_than_there_may_be(tmp_path: Path) -> None:
         (tmp_path / MEMBERS / f"{number}.key").touch()
     with pytest.raises(KeysRefused, match="more than 1024"):
         directory.read_members(tmp_path)
+
+
+def test_pyzmq_reads_our_files_and_we_read_its(tmp_path: Path) -> None:
+    """It writes them as czmq does."""
+    directory.make(tmp_path / "ours", OWN_ONE)
+    for name in (OWN, OWN_SECRET):
+        public, secret = zmq.auth.load_certificate(tmp_path / "ours" / name)
+        assert public == OWN_ONE.public.encode()
+        assert secret == (OWN_ONE.secret.encode() if name == OWN_SECRET else None)
+    _, written = zmq.auth.create_certificates(tmp_path, "own", {"name": "store-1", "role": "store"})
+    Path(written).chmod(0o600)
+    found = directory.read_own(tmp_path)
+    public, secret = zmq.auth.load_certificate(written)
+    assert secret is not None
+    assert (found.name, found.role) == ("store-1", Role.STORE)
+    assert (found.public, found.secret) == (public.decode(), secret.decode())
