@@ -16,6 +16,8 @@ from mesh.keys import directory
 from mesh.keys.certificate import Certificate
 from mesh.keys.keys import Keys
 from mesh.keys.roles import Role
+from mesh.link_bounds import DATA
+from mesh.zmq_trio import Subscriber
 from tests.entries import entry_of
 from tests.mesh.keyed_mesh import KeyedMesh, certificate, look, run, until
 from tests.mesh.stores import Gateway, batch
@@ -452,5 +454,32 @@ def test_who_is_added_is_let_in_though_it_was_refused_before(tmp_path: Path) -> 
         scene.keyed.tell(late)
         await look([scene.tower, scene.store])
         await asker.gateway.greet(STORE_1)
+
+    scene(tmp_path, test)
+
+
+def test_what_curve_adds_to_messages_is_no_message_without_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes of a link are compared with those of its messages: many small ones must not get it cut."""
+    few = 16 * 1024
+    monkeypatch.setattr("mesh.zmq_trio.GATHERED_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(
+        "mesh.keyed_links.Subscriber", partial(Subscriber, link=DATA._replace(max_gathered_bytes=few))
+    )
+
+    async def test(scene: Scene) -> None:
+        await scene.start()
+        gateway, store = scene.gateway.gateway, scene.store.store
+        for _ in range(3):
+            for _ in range(1000):
+                gateway.head(scene.segment, 9)
+            assert await scene.is_whole()
+        for size in (1, 200, 256, 70_000):
+            gateway.node.publisher.send([ids.RECORD + b"x", bytes(size)])
+        await until(lambda: store.node.malformed == 4)
+        for _ in range(10):
+            assert await scene.is_whole()
+        assert store.node.cut == gateway.node.cut == 0
 
     scene(tmp_path, test)
