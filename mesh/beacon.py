@@ -77,7 +77,7 @@ class Beacon:
         self.malformed = 0
         """Beacons that break the format, or name no place that one can connect to."""
         self.strangers = 0
-        """Beacons with keys of nobody whom this node has business with."""
+        """Beacons with keys of nobody whom this node knows, or in its own name."""
         self._keys = context.keys
         self._node = node
         self._table = Peers(self.node_id, port, host=_address(host))
@@ -150,8 +150,7 @@ class Beacon:
 
     def _on_beacon(self, beacon: TowerBeacon) -> None:
         now = trio.current_time()
-        if not self._has_its_key(beacon):
-            self.strangers += 1
+        if not self._is_a_peers(beacon):
             return
         try:
             named = parse_endpoint(beacon.endpoint)
@@ -164,15 +163,18 @@ class Beacon:
             key = "" if self._keys is None else beacon.key
             self._do(self._table.heard(beacon.node, endpoint, now, key))
 
-    def _has_its_key(self, beacon: TowerBeacon) -> bool:
-        """Whether there is somebody to connect to: a tower is believed that somebody is there, not who may
-        be.
+    def _is_a_peers(self, beacon: TowerBeacon) -> bool:
+        """Whether this may be somebody to connect to, or this node itself. A tower is believed who is there,
+        not who may be.
         """
-        if self._keys is None:
+        keys = self._keys
+        if keys is None:
             return True
-        if beacon.node == self.node_id:
-            return beacon.key == self._keys.own.public
-        return self._keys.peer(beacon.key) is not None
+        is_own = beacon.node == self.node_id
+        if (beacon.key != keys.own.public) if is_own else (keys.holder(beacon.key) is None):
+            self.strangers += 1
+            return False
+        return is_own or keys.peer(beacon.key) is not None
 
     def _on_malformed(self, error: MalformedMessage) -> None:
         self.malformed += 1

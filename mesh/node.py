@@ -125,9 +125,10 @@ class Node:
         if keys is None or not keys.allows(key, message):
             return False
         sender = keys.holder(key)
-        if sender is not None and self._admits(sender, message):
+        assert sender is not None, "who may send something is known"
+        if self._admits(sender, message):
             return True
-        keys.refuse("a member" if sender is None else sender.name, type(message).__name__)
+        keys.refuse(f"{sender.name}, a {sender.role}", type(message).__name__)
         return False
 
     def _on_frames(self, frames: Sequence[bytes], key: str = "") -> None:

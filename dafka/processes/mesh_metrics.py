@@ -104,7 +104,7 @@ BEACON: Final[Sequence[Figure[Beacon]]] = (
     ),
     Counter(
         "dafka_mesh_strange_beacons_total",
-        "Beacons dropped because their key is no member's.",
+        "Beacons dropped because their key is no member's, or not that of the node whose name they have.",
         lambda beacon: beacon.strangers,
     ),
 )

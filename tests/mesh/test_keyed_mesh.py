@@ -344,7 +344,8 @@ def test_a_forged_beacon_moves_nobody(tmp_path: Path) -> None:
                 for beacon in forged:
                     beacons.send_multipart(beacon.frames())
                 await trio.sleep(0.01)
-            await until(lambda: scene.gateway.beacon.strangers >= 50)
+            await until(lambda: scene.store.beacon.strangers == 50)
+        assert scene.gateway.beacon.strangers == 0, "it knows who that is, and has no business with it"
         (peer,) = scene.gateway.beacon.peers
         assert (peer.node, peer.state) == (scene.store.beacon.node_id, "connected")
         assert await scene.is_whole()
