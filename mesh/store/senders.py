@@ -8,9 +8,9 @@ from typing import Any
 
 from mesh.keys.certificate import Certificate
 from mesh.keys.roles import Role
-from mesh.protocol.disk import StoreCorrupt
+from mesh.protocol.address_state import AddressState
+from mesh.protocol.disk import Disk, StoreCorrupt
 from mesh.protocol.ingest import Ingest
-from mesh.store.db import Database
 from wireproto.dafka import ids
 from wireproto.dafka.additions import CloseEntry, Request
 from wireproto.dafka.messages import DirectRecord, Head, Record
@@ -19,22 +19,28 @@ from wireproto.dafka.messages import DirectRecord, Head, Record
 class Senders:
     """Looks at the messages of one store. `admits` raises `MalformedMessage` for what cannot be read."""
 
-    def __init__(self, ingest: Ingest, database: Database) -> None:
+    def __init__(self, ingest: Ingest, disk: Disk) -> None:
         self._ingest = ingest
-        self._database = database
+        self._disk = disk
 
     def admits(self, sender: Certificate, message: Any) -> bool:
-        """Whether this counts of that sender, whose role allows it."""
-        if sender.role is Role.PRODUCER and isinstance(message, Record | Head | DirectRecord):
-            state = self._ingest.known(message.address)
-            return state is None or state.announcement is None
-        if sender.role is Role.STORE and isinstance(message, Request) and message.id == ids.CLOSE:
-            return all(map(self._cuts_nothing, map(CloseEntry.unpack, message.entries)))
-        return True
-
-    def _cuts_nothing(self, entry: CloseEntry) -> bool:
+        """Whether this counts of that sender, whose role allows it; not where the disk cannot tell."""
         try:
-            state = self._ingest.known(entry.address) or self._database.load(entry.address)
+            if sender.role is Role.PRODUCER and isinstance(message, Record | Head | DirectRecord):
+                return self._is_native(message.address)
+            if sender.role is Role.STORE and isinstance(message, Request) and message.id == ids.CLOSE:
+                return all(map(self._cuts_nothing, map(CloseEntry.unpack, message.entries)))
         except StoreCorrupt:
             return False
+        return True
+
+    def _is_native(self, address: str) -> bool:
+        state = self._state(address)
+        return state is None or state.announcement is None
+
+    def _cuts_nothing(self, entry: CloseEntry) -> bool:
+        state = self._state(entry.address)
         return state is None or max(state.head, state.accepted) <= entry.end
+
+    def _state(self, address: str) -> AddressState | None:
+        return self._ingest.known(address) or self._disk.load(address)
