@@ -24,6 +24,8 @@ COMMANDS: Final = (
     "catalog",
     "backup",
     "restore",
+    "init",
+    "users",
     "topics",
     "configs",
     "groups",

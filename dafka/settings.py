@@ -48,6 +48,18 @@ class ServerSettings(LoggingSettings):
     metrics: ListenerSpec | None = None
     """Where to serve metrics and health over HTTP; None: nowhere."""
 
+    metrics_token_file: Path | None = None
+    """The file with the token that who asks for metrics has to show; None: nobody has to."""
+
+    metrics_tls: bool = False
+    """Serve them over TLS."""
+
+    tls_certificate: Path | None = None
+    """PEM file with the certificate, and its chain, of what is served over TLS; None: there is none."""
+
+    tls_key: Path | None = None
+    """PEM file with its private key; None: that is in the same file."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class MeshSettings:
@@ -92,20 +104,57 @@ class ServingSettings(ServerSettings, LogSettings):
     listen: tuple[ListenerSpec, ...] = (ListenerSpec(DEFAULT_LISTENER_NAME, "127.0.0.1", 9092),)
     """Where Kafka clients connect; at least one."""
 
-    tls_certificate: Path | None = None
-    """PEM file with the certificate, and its chain, of listeners with TLS; None: there are none."""
-
-    tls_key: Path | None = None
-    """PEM file with its private key; None: that is in the same file."""
-
     tls_client_ca: Path | None = None
     """PEM file with those who sign the certificates of clients."""
 
     tls_client_auth: str = "none"
     """Whether clients have to show one: "none", "requested" or "required"."""
 
+    tls_principal_rules: str = "DEFAULT"
+    """What the names of their subjects become, as `gateway.front.principal_rules` reads it."""
+
+    tls_gateway_ca: Path | None = None
+    """PEM file with those who sign the certificates of other gateways; None: whom the system trusts."""
+
+    sasl_enabled_mechanism: tuple[str, ...] = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
+    """By which users of the cluster may show who they are; Kafka's `sasl.enabled.mechanisms`. OAUTHBEARER is
+    offered besides where `oauth_keys` says whose tokens count."""
+
+    oauth_keys: str = ""
+    """The public keys of who signs tokens (a JWKS): a file or a URL; Kafka's
+    `sasl.oauthbearer.jwks.endpoint.url`. "": tokens do not count."""
+
+    oauth_audience: tuple[str, ...] = ()
+    """Of these a token has to name one; without them it must name none. Kafka's
+    `sasl.oauthbearer.expected.audience`."""
+
+    oauth_issuer: str = ""
+    """Who has to have signed it; "": anybody whose key it is. Kafka's `sasl.oauthbearer.expected.issuer`."""
+
+    oauth_subject_claim: str = "sub"
+    """Which claim names the user; Kafka's `sasl.oauthbearer.sub.claim.name`."""
+
+    oauth_clock_skew_seconds: int = 30
+    """How far clocks may differ; Kafka's `sasl.oauthbearer.clock.skew.seconds`."""
+
+    delegation_token_secret_file: Path | None = None
+    """File with the secret that delegation tokens are made with; None: there are none."""
+
+    audit: str = ""
+    """Where lines go of what was denied and of administration: a file, or "-", standard output; "": nowhere.
+    """
+
+    audit_required: bool = False
+    """Change nothing while those lines cannot be written."""
+
     http: ListenerSpec | None = None
     """Where to serve the status page and its JSON over HTTP; None: nowhere."""
+
+    http_token_file: Path | None = None
+    """The file with the token that who asks there has to show; None: nobody has to."""
+
+    http_tls: bool = False
+    """Serve it over TLS."""
 
     http_no_values: bool = False
     """Show of records' keys, values and headers only how large they are."""
@@ -183,6 +232,14 @@ class CatalogSettings:
     catalog_user: str = ""
     catalog_password_file: Path | None = None
     """etcd's user; the file holds the password and nothing else."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitSettings(CatalogSettings):
+    """What can be set of `dafka init`."""
+
+    data: Path = Path("dafka-data")
+    """The data directory of a standalone or gateway, made if absent."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,9 @@ from gateway.fetch.sessions import FetchSessions
 from gateway.groups.coordinator import Coordinator
 from gateway.log.context import LogContext
 from gateway.peers.log_ends import LogEnds
+from gateway.peers.opening import Opening, PeerSecurity
 from gateway.peers.peers import Peers
+from gateway.security.delegation_tokens import TokenSecret
 from gateway.transactions.after_loss import AfterLoss
 from gateway.transactions.coordinator import TransactionCoordinator
 from gateway.transactions.local_markers import LocalMarkers
@@ -34,14 +36,21 @@ class Broker(Cluster):
         settings: LogSettings,
         deliver: Callable[[], None],
         features: Features | None = None,
+        peer_security: PeerSecurity = PeerSecurity(),  # noqa: B008 - it is a tuple
+        token_secret: TokenSecret | None = None,
     ) -> None:
-        super().__init__(context, stores, settings, deliver, features)
+        super().__init__(context, stores, settings, deliver, features, token_secret)
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
         self.groups = Coordinator(self, settings)
         self.automatic_creation = AutomaticCreation(self)
         self.following.on_deleted(self.groups.expiry.topic_deleted)
         self.peers = (
-            Peers(self.gateways, self.node_id, settings.gateway_listener)
+            Peers(
+                self.gateways,
+                self.node_id,
+                settings.gateway_listener,
+                Opening(self.node_id, peer_security, self.scram_users.secret).open,
+            )
             if isinstance(self.gateways, SharedGateways)
             else None
         )

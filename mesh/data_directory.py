@@ -31,12 +31,14 @@ from typing import Final, NamedTuple, Self
 
 from mesh.private_files import (
     FILE_MODE,
+    LOST_AND_FOUND,
     OTHERS,
     close_to_others,
     make_directory,
     new_file,
     open_file,
     read_file,
+    wider_files,
 )
 
 FORMAT_VERSION: Final = 1
@@ -55,7 +57,7 @@ EXIT_DATA_REFUSED: Final = 3
 EXIT_DISK_FAILED: Final = 4
 
 _DISK_ERRORS: Final = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT})
-_NOT_DATA: Final = frozenset({LOCK_FILE, IDENTITY_FILE + ".new", "lost+found"})
+_NOT_DATA: Final = frozenset({LOCK_FILE, IDENTITY_FILE + ".new", LOST_AND_FOUND})
 """What may lie in a directory that is still to become ours: a start that was killed, and a file system's own.
 """
 _INCARNATION: Final = re.compile(r"[0-9A-F]{32}")
@@ -121,6 +123,7 @@ class DataDirectory:
             self._lock = self._take_lock()
             self._identity = self._read_identity() or self._first_identity()
             self._close_to_others()
+            self._look_for_wider_files()
         except OSError as error:
             self.close()
             raise self._os_refusal(error) from error
@@ -243,6 +246,18 @@ class DataDirectory:
                 self.path,
             )
 
+    def _look_for_wider_files(self) -> None:
+        """Those that an older version made, or somebody has put there, and copies without their rights."""
+        if wide := wider_files(self.path):
+            logger.warning(
+                "%s: %d files and directories in it have rights for others than their owner, %s for one: "
+                "unless its group is to have them, take them away (chmod -R go-rwx %s)",
+                self.path,
+                len(wide),
+                wide[0].relative_to(self.path),
+                self.path,
+            )
+
     def _take_lock(self) -> int:
         lock = open_file(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT)
         try:
@@ -350,6 +365,10 @@ class DataDirectory:
         )
         replace_file(self.path / IDENTITY_FILE, text.encode() + b"\n")
 
+    def _name(self, path: str) -> str:
+        """A file's, from this directory on; it may be behind a link of ours."""
+        return str(Path(path).relative_to(self.path)) if Path(path).is_relative_to(self.path) else path
+
     def _os_refusal(self, error: OSError) -> DataDirectoryRefused:
         reason = os.strerror(error.errno) if error.errno else str(error)
         if error.errno in _DISK_ERRORS:
@@ -362,7 +381,7 @@ class DataDirectory:
         if error.errno in {errno.ELOOP, errno.EINVAL} and error.filename:
             return DataDirectoryRefused(
                 self.path,
-                f"{Path(error.filename).name} in it is a link, or no file",
+                f"{self._name(error.filename)} in it is a link, or no file",
                 "See who put it there, and remove it",
             )
         if error.errno in {errno.ENOTDIR, errno.EEXIST}:

@@ -8,6 +8,7 @@ ms since 1970.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import hashlib
 import json
@@ -16,10 +17,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from gateway.catalog import keys
+from gateway.cluster.entry_check import SHOWN_CHARACTERS
+
 KIND: Final = "dafka-backup"
 
-VERSION: Final = 1
-"""The version of the format."""
+VERSION: Final = 2
+"""The version of the format. 1 has no users, no ACLs and no quotas."""
 
 MANIFESTS: Final = "manifests/"
 UNFINISHED: Final = "unfinished/"
@@ -148,6 +152,8 @@ class Manifest:
     broker_configs: Mapping[str, Any]
     topics: tuple[SavedTopic, ...]
     partitions: tuple[SavedPartition, ...] = field(default=())
+    security: Mapping[str, str] = field(default_factory=dict)
+    """The catalog's entries of users, ACLs and quotas, by key, in base64."""
 
     @property
     def gaps(self) -> list[tuple[SavedPartition, Gap]]:
@@ -158,6 +164,22 @@ class Manifest:
     def size(self) -> int:
         """Bytes of batches."""
         return sum(segment.size for each in self.partitions for segment in each.segments)
+
+    @property
+    def security_entries(self) -> dict[str, bytes]:
+        """Users, ACLs and quotas as the catalog has them, also those that cannot be read: a gateway judges
+        them after a restore as one does that runs. Raises ValueError: one is something else.
+        """
+        entries: dict[str, bytes] = {}
+        for key, value in self.security.items():
+            shown = repr(key[:SHOWN_CHARACTERS])
+            if not key.startswith(keys.OF_SECURITY):
+                raise ValueError(f"the entry {shown} is no user, no ACL and no quota")
+            try:
+                entries[key] = base64.b64decode(value, validate=True)
+            except ValueError:
+                raise ValueError(f"the entry {shown} is no base64") from None
+        return entries
 
     def objects(self) -> Iterator[tuple[str, int]]:
         """The SHA-256 of each object that it needs, with its bytes (-1: not known), some more than once."""
@@ -221,10 +243,12 @@ def unpack(content: bytes, name: str) -> Manifest:
             raise ValueError("it is cut off or was changed")
         topics = tuple(SavedTopic(**topic) for topic in head.pop("topics"))
         partitions = tuple(map(_partition, parsed[1:-1]))
-        return Manifest(**head | {"topics": topics, "partitions": partitions})
+        manifest = Manifest(**head | {"topics": topics, "partitions": partitions})
+        _ = manifest.security_entries  # refused here, and not in the midst of a restore
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
         why = str(error) if type(error) is ValueError else repr(error)
         raise BadManifest(f"{name}: the manifest cannot be read ({why}): use another backup") from None
+    return manifest
 
 
 def _partition(fields: dict[str, Any]) -> SavedPartition:

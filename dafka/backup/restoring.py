@@ -16,7 +16,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +29,7 @@ from dafka.backup.tails import Tail, Tails
 from dafka.backup.target import NotThere, Target
 from gateway.catalog import keys
 from gateway.catalog.interface import unchanged
+from gateway.catalog.pieces import in_transactions
 from gateway.cluster.rebuild import LOST_BLOCKS, SPARE_EPOCHS
 from gateway.configs.effective import effective_topic_configs
 from gateway.log.closer import Closer
@@ -56,9 +57,6 @@ WINDOW_RECORDS: Final = 1000
 
 PATIENCE_SECONDS: Final = 60.0
 """A restore whose stores take nothing for so long ends."""
-
-TOPICS_AT_ONCE: Final = 500
-"""Topics that are put into the catalog in one transaction."""
 
 logger = logging.getLogger(__name__)
 
@@ -98,8 +96,8 @@ class Restoring:
         await self._forget_begun()
         await self._find_tails()
         await self._put_cluster()
-        for start in range(0, len(self._manifest.topics), TOPICS_AT_ONCE):
-            await self._put_topics(self._manifest.topics[start : start + TOPICS_AT_ONCE])
+        await self._put_missing(self._manifest.security_entries.items())
+        await self._put_missing(map(_topic_entry, self._manifest.topics))
         async with trio.open_nursery() as nursery:
             for each in self._planned:
                 await self._limit.acquire()
@@ -144,21 +142,12 @@ class Restoring:
         }
         await self._catalog.transact(unchanged(self._catalog, puts), puts)
 
-    async def _put_topics(self, topics: Sequence[SavedTopic]) -> None:
-        puts = {
-            keys.topic_key(topic.name): keys.pack(
-                {
-                    "id": topic.id,
-                    "partitions": topic.partitions,
-                    "replication_factor": topic.replication_factor,
-                    "configs": topic.configs,
-                }
-            )
-            for topic in topics
-        }
-        new = {key: value for key, value in puts.items() if self._catalog.get(key) is None}
-        if new:
-            await self._catalog.transact(unchanged(self._catalog, new), new)
+    async def _put_missing(self, entries: Iterable[tuple[str, bytes]]) -> None:
+        """Those that an earlier run has put are there."""
+        for piece in in_transactions(entries):
+            new = {key: value for key, value in piece.items() if self._catalog.get(key) is None}
+            if new:
+                await self._catalog.transact(unchanged(self._catalog, new), new)
 
     # one log ----------------------------------------------------------------------------------------------
 
@@ -245,6 +234,17 @@ PROGRESS_BYTES: Final = 256 * 1024 * 1024
 ANOTHER: Final = (
     "Restore another backup ('dafka backup list'), or see what 'dafka backup verify' says of this one"
 )
+
+
+def _topic_entry(topic: SavedTopic) -> tuple[str, bytes]:
+    """Of the catalog."""
+    record = {
+        "id": topic.id,
+        "partitions": topic.partitions,
+        "replication_factor": topic.replication_factor,
+        "configs": topic.configs,
+    }
+    return keys.topic_key(topic.name), keys.pack(record)
 
 
 class _Log:

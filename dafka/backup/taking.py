@@ -39,6 +39,7 @@ from dafka.backup.manifest import (
 from dafka.backup.target import NotThere, Target, TargetFailed
 from dafka.operators.backup import BEGIN, END, PIECE_BYTES, PIN_ENDED, READ, RELEASE, UNREADABLE
 from dafka.operators.socket import NoGateway, OperatorRefused, ask, ask_content
+from gateway.cluster.entry_check import SHOWN_CHARACTERS, unreadable
 from gateway.cluster.pins import LEASE_SECONDS
 from wireproto.records.header import read_header
 
@@ -157,9 +158,17 @@ class Taking:
             partitions = tuple(self._partition(each) for each in told)
             name = id_at(head["taken_ms"], uuid4().hex[:6])
             manifest = Manifest(id=name, **head, topics=topics, partitions=partitions)
+            self._say_unreadable(manifest)
             if not self._target.put_new(manifest_name(name), pack(manifest)):
                 raise _BeginAnew(f"there is a backup {name} already")
         return manifest
+
+    def _say_unreadable(self, manifest: Manifest) -> None:
+        """Not refused: the gateway goes on with such entries, and so does a restored one."""
+        for key, fault in sorted(unreadable(manifest.security_entries).items()):
+            self._say(
+                f"the entry {key[:SHOWN_CHARACTERS]!r} cannot be read ({fault}): the backup has it as it is"
+            )
 
     @contextmanager
     def _kept_alive(self) -> Iterator[None]:

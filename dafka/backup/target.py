@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Final, Protocol
 from uuid import uuid4
 
 from mesh.data_directory import sync_directory
+from mesh.private_files import OTHERS, make_directory, new_file, open_file
 
 EXIT_ENVIRONMENT: Final = 2
 EXIT_DISK_FAILED: Final = 4
@@ -25,6 +27,8 @@ WRITING: Final = "writing"
 """The folder of files that are not whole yet."""
 
 LOCK: Final = "lock"
+
+logger = logging.getLogger(__name__)
 
 
 class TargetFailed(Exception):
@@ -68,7 +72,9 @@ class DirectoryTarget:
         self.path = path
         if make:
             with self._explained(path):
-                path.mkdir(parents=True, exist_ok=True)
+                make_directory(path)
+                if path.stat().st_mode & OTHERS:
+                    logger.warning("%s: other users can enter it, and read backups: chmod o-rwx it", path)
         elif not path.is_dir():
             raise TargetFailed(f"{path}: there is no such directory. Name the one that has the backups")
 
@@ -84,10 +90,10 @@ class DirectoryTarget:
     def _write(self, name: str, content: bytes, *, new: bool) -> bool:
         path, writing = self.path / name, self.path / WRITING / uuid4().hex
         with self._explained(path):
+            for folder in (writing.parent, path.parent):
+                make_directory(folder)
             try:
-                for folder in (writing.parent, path.parent):
-                    folder.mkdir(parents=True, exist_ok=True)
-                with writing.open("xb") as file:
+                with os.fdopen(new_file(writing), "wb") as file:
                     file.write(content)
                     file.flush()
                     os.fsync(file.fileno())
@@ -129,7 +135,7 @@ class DirectoryTarget:
         """The lock goes with the process. What another one had begun to write is removed."""
         path = self.path / LOCK
         with self._explained(path):
-            lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            lock = open_file(path, os.O_RDWR | os.O_CREAT)
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
+from dafka.commands.client_security import Bootstrap
 from dafka.commands.exits import CommandFailed
 
 TOPIC_RESOURCE: Final = 2
@@ -16,14 +17,16 @@ IF_NOT_EXISTS: Final = "TOPIC_ALREADY_EXISTS"
 IF_EXISTS: Final = "UNKNOWN_TOPIC_OR_PARTITION"
 
 
-def connect(bootstrap: str) -> Any:
+def connect(bootstrap: Bootstrap) -> Any:
     """A connection with its versions known; says how to start a gateway where there is none."""
-    from dafka.commands.kafka_client import KafkaClient, KafkaTrouble, parse_bootstrap
+    from dafka.commands.kafka_client import KafkaClient, KafkaTrouble, Trouble, parse_bootstrap
 
     try:
-        client = KafkaClient(*parse_bootstrap(bootstrap))
+        client = KafkaClient(*parse_bootstrap(bootstrap.address), bootstrap.security)
         client.negotiate()
     except KafkaTrouble as trouble:
+        if trouble.trouble is Trouble.NOT_KNOWN:
+            raise
         raise CommandFailed(
             f"{trouble} Start a gateway with 'dafka standalone', or say with --bootstrap where it is; "
             f"'dafka doctor {bootstrap}' says more."

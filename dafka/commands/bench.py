@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from dafka.commands.client_security import Bootstrap
 from dafka.commands.decorators import Function, bootstrap_option, json_option, log_options
 from dafka.commands.kafka_formats import CODECS
 from dafka.commands.kafka_options import stacked
@@ -62,7 +63,7 @@ def _common(function: Function) -> Function:
 )
 @stacked(_size, _batch, _in_flight, _codec, _acks, _partitions)
 @_common
-def produce(bootstrap: str, as_json: bool, **given: Any) -> None:
+def produce(bootstrap: Bootstrap, as_json: bool, **given: Any) -> None:
     """Write as fast as it goes; latencies are those of requests, from sent to acknowledged."""
     from dafka.commands import bench_runs
 
@@ -73,7 +74,7 @@ def produce(bootstrap: str, as_json: bool, **given: Any) -> None:
 @click.option("--topic", metavar="NAME", required=True, help="What is read.")
 @click.option("--records", metavar="N", type=click.IntRange(1), help="How many.  [default: all]")
 @_common
-def consume(bootstrap: str, as_json: bool, **given: Any) -> None:
+def consume(bootstrap: Bootstrap, as_json: bool, **given: Any) -> None:
     """Read a topic from its beginning to its end."""
     from dafka.commands import bench_runs
 
@@ -90,7 +91,7 @@ def consume(bootstrap: str, as_json: bool, **given: Any) -> None:
 )
 @stacked(_size, _acks)
 @_common
-def latency(bootstrap: str, as_json: bool, **given: Any) -> None:
+def latency(bootstrap: Bootstrap, as_json: bool, **given: Any) -> None:
     """Write at a steady rate and read the same records: the time from before the one to after the other."""
     from dafka.commands import bench_runs
 

@@ -18,6 +18,7 @@ from typing import Any, Final, TextIO
 import click
 
 from dafka.commands.asking import report
+from dafka.commands.client_security import Bootstrap
 from dafka.commands.cluster import Cluster
 from dafka.commands.exits import CommandFailed
 from dafka.commands.groups_session import Session
@@ -88,7 +89,7 @@ def percentiles(seconds: Sequence[float]) -> dict[str, float]:
 
 
 def produce(
-    bootstrap: str, *, records: int, size: int, batch: int, in_flight: int, codec: str, acks: str,
+    bootstrap: Bootstrap, *, records: int, size: int, batch: int, in_flight: int, codec: str, acks: str,
     partitions: int,
 ) -> Outcome:  # fmt: skip
     """Write so many records into a topic that is made for it. Raises CommandFailed, KafkaTrouble."""
@@ -130,7 +131,7 @@ def _settle(sent: float, answer: Any) -> float:
     return time.perf_counter() - sent
 
 
-def consume(bootstrap: str, *, topic: str, records: int | None) -> Outcome:
+def consume(bootstrap: Bootstrap, *, topic: str, records: int | None) -> Outcome:
     """Read a topic to its end as it is now. Raises CommandFailed, KafkaTrouble."""
     with Session(bootstrap) as session:
         (described,) = session.cluster.metadata([topic]).topics
@@ -156,7 +157,7 @@ def consume(bootstrap: str, *, topic: str, records: int | None) -> Outcome:
     return Outcome("consume", read, size, seconds, percentiles(latencies))
 
 
-def latency(bootstrap: str, *, rate: float, seconds: float, size: int, acks: str) -> Outcome:
+def latency(bootstrap: Bootstrap, *, rate: float, seconds: float, size: int, acks: str) -> Outcome:
     """Write and read at once. Raises CommandFailed, KafkaTrouble."""
     count = max(1, int(rate * seconds))
     found: list[float] = []
@@ -189,7 +190,13 @@ def latency(bootstrap: str, *, rate: float, seconds: float, size: int, acks: str
 
 
 def _produce_steadily(
-    bootstrap: str, topic: str, count: int, rate: float, size: int, acks: int, failed: list[BaseException]
+    bootstrap: Bootstrap,
+    topic: str,
+    count: int,
+    rate: float,
+    size: int,
+    acks: int,
+    failed: list[BaseException],
 ) -> None:
     try:
         with Session(bootstrap) as session:
@@ -228,7 +235,7 @@ def _leaders(cluster: Cluster, name: str) -> dict[int, int]:
 
 
 @contextmanager
-def _topic(bootstrap: str, partitions: int) -> Iterator[tuple[Session, str]]:
+def _topic(bootstrap: Bootstrap, partitions: int) -> Iterator[tuple[Session, str]]:
     """A topic of the run's own, for as long as that lasts."""
     name = f"dafka-bench-{uuid.uuid4().hex[:12]}"
     with Session(bootstrap) as session:

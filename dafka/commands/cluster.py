@@ -53,7 +53,7 @@ class Cluster:
         if node_id not in self._clients:
             if node_id not in self._nodes:
                 raise CommandFailed(f"no broker is the leader (node {node_id}): try again in a moment")
-            client = KafkaClient(*self._nodes[node_id])
+            client = KafkaClient(*self._nodes[node_id], self._bootstrap.security)
             self._clients[node_id] = client
             client.negotiate()
         return self._clients[node_id]

@@ -14,6 +14,7 @@ from dafka.commands.asking import (
     error_name,
     report,
 )
+from dafka.commands.client_security import Bootstrap
 from dafka.commands.decorators import bootstrap_option, json_option, log_options
 from dafka.commands.exits import CommandFailed
 from dafka.commands.tables import print_json, print_table
@@ -71,7 +72,7 @@ def configs() -> None:
 @bootstrap_option
 @json_option
 @log_options
-def describe(kind: str, names: Sequence[str], everything: bool, bootstrap: str, as_json: bool) -> None:
+def describe(kind: str, names: Sequence[str], everything: bool, bootstrap: Bootstrap, as_json: bool) -> None:
     """Describe configs."""
     with connect(bootstrap) as client:
         answer = client.ask(
@@ -126,7 +127,7 @@ def alter(
     appends: Sequence[str],
     subtracts: Sequence[str],
     dry_run: bool,
-    bootstrap: str,
+    bootstrap: Bootstrap,
     as_json: bool,
 ) -> None:
     """Alter configs."""

@@ -18,13 +18,27 @@ from typing import Any, Final, TypeVar
 
 from dafka.commands.mesh_options import GATEWAY_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS
 from dafka.commands.options import OPTIONS, Option, flag_of, key_of, variable_of
-from dafka.settings import EPHEMERAL, GatewaySettings, Settings
+from dafka.settings import EPHEMERAL, GatewaySettings, ServerSettings, Settings
+from gateway.security.principal import ANONYMOUS
 
 Made = TypeVar("Made")
 Serving = TypeVar("Serving", Settings, GatewaySettings)
+Server = TypeVar("Server", bound=ServerSettings)
 
 CONFIG_VARIABLE: Final = "DAFKA_CONFIG"
 BOOTSTRAP_VARIABLE: Final = "DAFKA_BOOTSTRAP"
+
+OF_CLIENTS: Final = (
+    "client_config",
+    "security_protocol",
+    "sasl_mechanism",
+    "sasl_user",
+    "sasl_password_file",
+    "tls_ca",
+    "tls_client_certificate",
+    "tls_client_key",
+)
+"""Options of the commands that talk to a Kafka (`dafka.commands.decorators.SECURITY_OPTIONS`)."""
 
 MAX_CONFIG_BYTES: Final = 1024 * 1024
 """A configuration has a few hundred bytes: a larger file was given by mistake, and is not read."""
@@ -95,6 +109,55 @@ def with_known_listener(settings: Serving) -> Serving:
     return settings
 
 
+def with_known_gateways(settings: Serving, *, is_alone: bool) -> Serving:
+    """`is_alone`: there are no other gateways. Raises ConfigurationError: gateways ask each other over a
+    listener where nobody knows that they are gateways, and who is not known may not do what they have to.
+    """
+    asked = settings.gateway_listener or settings.listen[0].name
+    protocol = next(one.protocol for one in settings.listen if one.name == asked)
+    if (
+        is_alone
+        or settings.authorizer == "none"
+        or protocol.has_sasl
+        or protocol.has_tls
+        or str(ANONYMOUS) in settings.super_user
+    ):
+        return settings
+    raise ConfigurationError(
+        f"gateways that share a catalog ask each other by their listener {asked}, which is {protocol.value}, "
+        "and --authorizer denies them there what they need: have --gateway-listener name one with SASL, "
+        "where they know each other by their catalog"
+    )
+
+
+def with_guarded_pages(settings: Serving) -> Serving:
+    """Raises ConfigurationError: what ACLs deny to a Kafka client could be had, or done, over HTTP."""
+    if settings.authorizer == "none" or settings.http is None or settings.http_token_file is not None:
+        return settings
+    if settings.http_data:
+        raise ConfigurationError(
+            "--http-data lets whoever reaches --http append and read records, whatever --authorizer acl "
+            "allows: give --http-token-file FILE, so that only who has the token may, or leave it out"
+        )
+    if not settings.http_no_values:
+        raise ConfigurationError(
+            "--http shows records to whoever reaches it, whatever --authorizer acl allows: give "
+            "--http-token-file FILE, so that only who has the token sees them, or --http-no-values"
+        )
+    return settings
+
+
+def with_doors_of_something(settings: Server) -> Server:
+    """Raises ConfigurationError: a token or TLS is set for what is not served, and protects nothing then."""
+    for name in ("metrics", "http"):
+        for kind in ("token_file", "tls"):
+            if getattr(settings, f"{name}_{kind}", None) and getattr(settings, name) is None:
+                raise ConfigurationError(
+                    f"{flag_of(f'{name}_{kind}')} is for {flag_of(name)}, which is not given"
+                )
+    return settings
+
+
 def with_one_catalog(settings: GatewaySettings) -> GatewaySettings:
     """Raises ConfigurationError: it has another number than 1, and shares its catalog with nobody."""
     if settings.catalog == "sqlite" and settings.gateway_id != 1:
@@ -153,7 +216,7 @@ def check_environment(environment: Mapping[str, str]) -> None:
     """
     tables = (OPTIONS, GATEWAY_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS)
     known = [variable_of(name) for name in dict.fromkeys(chain(*tables))]
-    known += [CONFIG_VARIABLE, BOOTSTRAP_VARIABLE]
+    known += [CONFIG_VARIABLE, BOOTSTRAP_VARIABLE, *map(variable_of, OF_CLIENTS)]
     for variable in sorted(environment):
         if not variable.startswith("DAFKA_") or variable in known or variable.startswith(_OF_OTHERS):
             continue

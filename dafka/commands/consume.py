@@ -4,8 +4,9 @@ from typing import Any
 
 import click
 
-from dafka.commands.configuration import load
-from dafka.commands.decorators import setting_options
+from dafka.commands.client_security import Bootstrap, ClientSecurity
+from dafka.commands.configuration import OF_CLIENTS, load
+from dafka.commands.decorators import security_options, setting_options
 from dafka.commands.kafka_options import bootstrap_option, format_option, only, stacked
 from dafka.commands.logs import set_up_logs
 from dafka.commands.mesh_options import NATIVE_OPTIONS
@@ -38,7 +39,7 @@ EPILOG = (
 )
 
 SHOWN = ("partition", "offset", "timestamp", "headers", "key")
-KAFKA_OPTIONS = ("how", "start", "follow", "partition", "show", "separator", "isolation_level")
+KAFKA_OPTIONS = ("how", "start", "follow", "partition", "show", "separator", "isolation_level", *OF_CLIENTS)
 MESH_OPTIONS = (
     "from_beginning",
     "with_address",
@@ -51,6 +52,7 @@ MESH_OPTIONS = (
 
 _kafka = stacked(
     bootstrap_option,
+    security_options,
     format_option,
     click.option(
         "--from",
@@ -117,7 +119,13 @@ _mesh = stacked(
 @_mesh
 @click.pass_context
 def consume(
-    context: click.Context, /, topic: str, bootstrap: str | None, max_records: int, **given: Any
+    context: click.Context,
+    /,
+    topic: str,
+    bootstrap: str | None,
+    security: ClientSecurity,
+    max_records: int,
+    **given: Any,
 ) -> None:
     """Write until the end, or a signal."""
     settings = load(NativeSettings, NATIVE_OPTIONS, {name: given[name] for name in NATIVE_OPTIONS})
@@ -140,7 +148,7 @@ def consume(
     from dafka.commands.kafka_records import consume_records  # loads Kafka's schemas, likewise
 
     consume_records(
-        bootstrap,
+        Bootstrap(bootstrap, security),
         topic,
         how=given["how"],
         shown=given["show"],

@@ -1,11 +1,20 @@
 """Click's options, made from the table of settings."""
 
 from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from dafka.commands.client_security import (
+    DEFAULT_MECHANISM,
+    MECHANISMS,
+    PROTOCOLS,
+    Bootstrap,
+    ClientSecurity,
+    client_security,
+)
 from dafka.commands.configuration import BOOTSTRAP_VARIABLE, CONFIG_VARIABLE, load_settings
 from dafka.commands.logs import set_up_logs
 from dafka.commands.options import OPTIONS, Option, flag_of, key_of, shown_default, variable_of
@@ -56,8 +65,68 @@ config_option = click.option(
 )
 
 
+_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
+
+SECURITY_OPTIONS: dict[str, dict[str, Any]] = {
+    "client_config": {
+        "metavar": "FILE",
+        "type": _FILE,
+        "help": "Kafka's client.properties: what the options below say is read from it, too.",
+    },
+    "security_protocol": {
+        "type": click.Choice(PROTOCOLS),
+        "help": "How the server is talked to.  [default: PLAINTEXT]",
+    },
+    "sasl_mechanism": {
+        "type": click.Choice(MECHANISMS),
+        "help": f"How it is told who comes.  [default: {DEFAULT_MECHANISM}]",
+    },
+    "sasl_user": {"metavar": "NAME", "help": "Who comes."},
+    "sasl_password_file": {
+        "metavar": "FILE",
+        "type": _FILE,
+        "help": "File with that user's password and nothing else.",
+    },
+    "tls_ca": {
+        "metavar": "FILE",
+        "type": _FILE,
+        "help": "Certificates (PEM) that the server's is signed by.  [default: this machine's]",
+    },
+    "tls_client_certificate": {
+        "metavar": "FILE",
+        "type": _FILE,
+        "help": "A certificate (PEM) to show, where the server asks for one.",
+    },
+    "tls_client_key": {
+        "metavar": "FILE",
+        "type": _FILE,
+        "help": "Its key (PEM), if that is in another file.",
+    },
+}
+"""What all commands take that talk to a Kafka; each has a variable, as settings have."""
+
+
+def security_options(function: Function) -> Function:
+    """`SECURITY_OPTIONS`, which the function gets as one argument, `security` (ClientSecurity)."""
+
+    @wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        given = {name: kwargs.pop(name) for name in SECURITY_OPTIONS}
+        return function(*args, security=client_security(given), **kwargs)
+
+    for name, how in reversed([*SECURITY_OPTIONS.items()]):
+        wrapped = click.option(flag_of(name), name, envvar=variable_of(name), **how)(wrapped)
+    return wrapped  # type: ignore[return-value]  # it takes other arguments
+
+
 def bootstrap_option(function: Function) -> Function:
-    """`--bootstrap`, for commands that talk to a running gateway."""
+    """`--bootstrap`, for commands that talk to a running gateway, and how they do that: a Bootstrap."""
+
+    @security_options
+    @wraps(function)
+    def wrapped(*args: Any, bootstrap: str, security: ClientSecurity, **kwargs: Any) -> Any:
+        return function(*args, bootstrap=Bootstrap(bootstrap, security), **kwargs)
+
     return click.option(
         "--bootstrap",
         metavar="HOST:PORT",
@@ -65,7 +134,7 @@ def bootstrap_option(function: Function) -> Function:
         default=LOCAL_BOOTSTRAP,
         show_default=True,
         help=f"Where the gateway, or any Kafka, listens; also ${BOOTSTRAP_VARIABLE}.",
-    )(function)
+    )(wrapped)  # type: ignore[return-value]  # it takes other arguments
 
 
 gateway_data_option = click.option(

@@ -5,7 +5,8 @@ from typing import Final
 
 import click
 
-from dafka.commands.decorators import LOCAL_BOOTSTRAP, log_options
+from dafka.commands.client_security import ClientSecurity
+from dafka.commands.decorators import LOCAL_BOOTSTRAP, log_options, security_options
 from dafka.commands.exits import EXIT_OK, EXIT_USAGE
 
 HELP: Final = """Check that Spark, or any Kafka client, can use the server at HOST:PORT.
@@ -32,8 +33,9 @@ The exit code is 0 when Spark can read from it, and 2 when not.
     multiple=True,
     help="A topic that should be there; may be given several times.  [default: all that are]",
 )
+@security_options
 @log_options
-def doctor(address: str, topics: Sequence[str]) -> int:
+def doctor(address: str, topics: Sequence[str], security: ClientSecurity) -> int:
     """Print the findings; the exit code."""
     from dafka.commands.doctor_checks import Doctor, Verdict
     from dafka.commands.kafka_client import parse_bootstrap
@@ -41,7 +43,7 @@ def doctor(address: str, topics: Sequence[str]) -> int:
     host, port = parse_bootstrap(address)
     failed = False
     found: list[str] = []
-    for finding in Doctor(host, port, topics).examine():
+    for finding in Doctor(host, port, topics, security).examine():
         click.echo(f"{finding.verdict.value:<5} {finding.question}: {finding.text}")
         if finding.next_step:
             click.echo(f"      -> {finding.next_step}")

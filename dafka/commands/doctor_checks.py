@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator, Sequence
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
+from dafka.commands.client_security import IN_THE_CLEAR, ClientSecurity
 from dafka.commands.cluster import Cluster
 from dafka.commands.exits import CommandFailed
 from dafka.commands.kafka_client import KafkaClient, KafkaTrouble, error_name
@@ -48,10 +49,13 @@ class Stop(Exception):
 class Doctor:
     """One examination of the server at `host` and `port`."""
 
-    def __init__(self, host: str, port: int, topics: Sequence[str]) -> None:
+    def __init__(
+        self, host: str, port: int, topics: Sequence[str], security: ClientSecurity = IN_THE_CLEAR
+    ) -> None:
         self._host = host
         self._port = port
         self._named = topics
+        self._security = security
         self._address = join_host_port(host, port)
 
     def examine(self) -> Iterator[Finding]:
@@ -64,7 +68,7 @@ class Doctor:
     def _examine(self) -> Iterator[Finding]:
         begun = time.monotonic()
         try:
-            client = KafkaClient(self._host, self._port)
+            client = KafkaClient(self._host, self._port, self._security)
         except KafkaTrouble as trouble:
             yield self._cannot_talk("connect", trouble)
             return

@@ -5,7 +5,15 @@ from typing import Any
 
 import click
 
-from dafka.commands.configuration import load, with_known_listener, with_one_catalog, with_partitions
+from dafka.commands.configuration import (
+    load,
+    with_doors_of_something,
+    with_guarded_pages,
+    with_known_gateways,
+    with_known_listener,
+    with_one_catalog,
+    with_partitions,
+)
 from dafka.commands.decorators import config_option, set_elsewhere, setting_options
 from dafka.commands.logs import set_up_logs
 from dafka.commands.mesh_options import GATEWAY_OPTIONS, REBUILD_OPTIONS
@@ -43,6 +51,8 @@ def gateway(context: click.Context, /, config: Path | None, **flags: Any) -> int
         return None
     settings = load(GatewaySettings, GATEWAY_OPTIONS, flags, config=config)
     settings = with_partitions(with_one_catalog(with_known_listener(settings)))
+    with_known_gateways(settings, is_alone=settings.catalog == "sqlite")
+    settings = with_doors_of_something(with_guarded_pages(settings))
     set_up_logs(settings.log_level, settings.log_format)
     with loading():
         from dafka.processes.gateway import run  # loads ZeroMQ, which --help has no need of

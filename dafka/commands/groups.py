@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from dafka.commands.asking import count
+from dafka.commands.client_security import Bootstrap
 from dafka.commands.decorators import bootstrap_option, json_option, log_options
 from dafka.commands.exits import CommandFailed
 from dafka.commands.groups_reset import reset
@@ -40,7 +41,7 @@ groups.add_command(reset)
 @bootstrap_option
 @json_option
 @log_options
-def list_groups(bootstrap: str, as_json: bool) -> None:
+def list_groups(bootstrap: Bootstrap, as_json: bool) -> None:
     """List groups."""
     with Session(bootstrap) as session:
         found = session.groups.list()
@@ -55,7 +56,7 @@ def list_groups(bootstrap: str, as_json: bool) -> None:
 @bootstrap_option
 @json_option
 @log_options
-def describe(names: Sequence[str], bootstrap: str, as_json: bool) -> None:
+def describe(names: Sequence[str], bootstrap: Bootstrap, as_json: bool) -> None:
     """Describe groups."""
     with Session(bootstrap) as session:
         shown = [_look(session, name) for name in dict.fromkeys(names)]
@@ -84,7 +85,7 @@ def describe(names: Sequence[str], bootstrap: str, as_json: bool) -> None:
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @bootstrap_option
 @log_options
-def delete(names: Sequence[str], bootstrap: str) -> None:
+def delete(names: Sequence[str], bootstrap: Bootstrap) -> None:
     """Delete groups."""
     failures: list[str] = []
     with Session(bootstrap) as session:

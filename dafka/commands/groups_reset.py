@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from dafka.commands.asking import partitions_of, report
+from dafka.commands.client_security import Bootstrap
 from dafka.commands.decorators import bootstrap_option, json_option, log_options
 from dafka.commands.exits import CommandFailed
 from dafka.commands.groups_session import Session
@@ -58,7 +59,7 @@ def reset(
     to_time: str | None,
     shift: int | None,
     dry_run: bool,
-    bootstrap: str,
+    bootstrap: Bootstrap,
     as_json: bool,
 ) -> None:
     """Reset a group."""

@@ -48,6 +48,12 @@ Examples:
     metavar="HOST:PORT",
     help=f"Where the process serves metrics.  [default: ${variable_of('metrics')}, else {DEFAULT_METRICS}]",
 )
+@click.option(
+    "--tls",
+    "over_tls",
+    is_flag=True,
+    help=f"It serves them over TLS.  [default: ${variable_of('metrics_tls')}]",
+)
 @click.option("--live", is_flag=True, help="Ask only whether it answers at all.")
 @click.option(
     "--timeout-seconds",
@@ -57,13 +63,13 @@ Examples:
     type=click.IntRange(1, MAX_SECONDS),
     help="How long the answer may take.",
 )
-def health(where: str | None, live: bool, timeout_seconds: int) -> int:
+def health(where: str | None, over_tls: bool, live: bool, timeout_seconds: int) -> int:
     """Print what it answers; the exit code."""
     target = _target(where)
     host, port = LOOPBACK.get(target.host, target.host), target.port
     path = "/health/live" if live else "/health/ready"
     try:
-        status, body = ask(host, port, path, timeout_seconds)
+        status, body = ask(host, port, path, timeout_seconds, over_tls=over_tls or _is_over_tls())
     except OSError as error:
         reason = "no answer in time" if isinstance(error, TimeoutError) else str(error)
         click.echo(f"dafka: health: {join_host_port(host, port)}: {reason}", err=True)
@@ -84,11 +90,36 @@ def _target(where: str | None) -> ListenerSpec:
         raise ConfigurationError(f"{name}: {error}") from error
 
 
-def ask(host: str, port: int, path: str, seconds: float) -> tuple[str, str]:
-    """The status and the body of a page; the server closes after it. Raises OSError, TimeoutError too."""
+def _is_over_tls() -> bool:
+    name = variable_of("metrics_tls")
+    try:
+        return parsing.parse_switch(os.environ.get(name) or "false")
+    except ValueError as error:
+        raise ConfigurationError(f"{name}: {error}") from error
+
+
+def _connected(host: str, port: int, seconds: float, *, over_tls: bool) -> socket.socket:
+    plain = socket.create_connection((host, port), timeout=seconds)
+    if not over_tls:
+        return plain
+    import ssl  # takes longer than all else here
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        return context.wrap_socket(plain)
+    except BaseException:
+        plain.close()
+        raise
+
+
+def ask(host: str, port: int, path: str, seconds: float, *, over_tls: bool = False) -> tuple[str, str]:
+    """The status and the body of a page; the server closes after it. Over TLS whoever answers is believed: he
+    is told nothing that is secret. Raises OSError, TimeoutError too.
+    """
     deadline = time.monotonic() + seconds
     answer = b""
-    with socket.create_connection((host, port), timeout=seconds) as connection:
+    with _connected(host, port, seconds, over_tls=over_tls) as connection:
         connection.sendall(f"GET {path} HTTP/1.1\r\nHost: {join_host_port(host, port)}\r\n\r\n".encode())
         while len(answer) < MAX_ANSWER_BYTES:
             connection.settimeout(max(deadline - time.monotonic(), 0.001))

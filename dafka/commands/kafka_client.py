@@ -3,13 +3,17 @@
 Requests and answers are kafka-python's containers, through `wireproto.kafka.schemas`.
 """
 
+import secrets
 import socket
+import ssl
 import struct
 from collections.abc import Callable
 from enum import Enum
 from types import TracebackType
 from typing import Any, Final, Self
 
+from dafka.commands.client_sasl import BadServer, conversation
+from dafka.commands.client_security import IN_THE_CLEAR, ClientSecurity
 from dafka.commands.exits import CommandFailed
 from gateway.front.listeners import InvalidListener, join_host_port, split_host_port
 from wireproto.kafka.api_keys import ApiKey, is_flexible
@@ -25,6 +29,7 @@ MAX_ANSWER_BYTES: Final = 100 * 1024 * 1024
 
 _NEWEST_API_VERSIONS: Final = 3
 _CLIENT_ID: Final = "dafka-cli"
+_NONCE_BYTES: Final = 18
 
 
 class Trouble(Enum):
@@ -37,6 +42,8 @@ class Trouble(Enum):
     CLOSED = "it closed the connection"
     NOT_KAFKA = "it does not answer as Kafka does"
     UNSUPPORTED = "it does not offer what is needed"
+    TLS = "no encrypted connection comes about"
+    NOT_KNOWN = "it does not let this user in"
 
 
 class KafkaTrouble(CommandFailed):
@@ -68,18 +75,28 @@ class KafkaClient:
         KafkaTrouble: See `Trouble`.
     """
 
-    def __init__(self, host: str, port: int, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        security: ClientSecurity = IN_THE_CLEAR,
+        *,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> None:
         self.address = join_host_port(host, port)
+        self.security = security
         self.versions: dict[int, tuple[int, int]] = {}
         """Lowest and highest version by API key; see `negotiate`."""
         self._correlation_id = 0
         try:
             self._socket = socket.create_connection((host, port), timeout=timeout_seconds)
+            if security.has_tls:
+                self._socket = security.tls().wrap_socket(self._socket, server_hostname=host)
         except OSError as error:
             raise self._trouble(error) from error
 
     def negotiate(self) -> None:
-        """Asks for the server's versions, as every client does first."""
+        """Asks for the server's versions, as every client does first, and says who it is if that is asked."""
         version = _NEWEST_API_VERSIONS
         answer = self._ask_version(ApiKey.API_VERSIONS, version, _software())
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
@@ -87,6 +104,29 @@ class KafkaClient:
         if answer.error_code:
             raise KafkaTrouble(self.address, Trouble.UNSUPPORTED, error_name(answer.error_code))
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+        if self.security.has_sasl:
+            self._authenticate()
+
+    def _authenticate(self) -> None:
+        security = self.security
+        shaken = self.ask(ApiKey.SASL_HANDSHAKE, 1, mechanism=security.mechanism)
+        if shaken.error_code:
+            offered = ", ".join(shaken.mechanisms)
+            detail = f"it offers {offered}" if offered else "it asks nobody who he is"
+            raise KafkaTrouble(self.address, Trouble.UNSUPPORTED, f"no {security.mechanism}: {detail}")
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        said = conversation(security.mechanism, security.user, security.password, nonce)
+        try:
+            token = next(said)
+            while True:
+                answer = self.ask(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=token)
+                if answer.error_code:
+                    raise KafkaTrouble(self.address, Trouble.NOT_KNOWN, answer.error_message or "")
+                token = said.send(bytes(answer.auth_bytes))
+        except StopIteration:
+            return
+        except BadServer as error:
+            raise KafkaTrouble(self.address, Trouble.NOT_KNOWN, str(error)) from None
 
     def version(self, api_key: ApiKey, highest: int) -> int:
         """The version to use: the server's highest that is also ours, and not above `highest`."""
@@ -156,7 +196,7 @@ class KafkaClient:
         while len(received) < size:
             chunk = self._socket.recv(min(size - len(received), 1 << 20))
             if not chunk:
-                raise KafkaTrouble(self.address, Trouble.CLOSED, "without answering")
+                raise KafkaTrouble(self.address, Trouble.CLOSED, self._why_closed())
             received += chunk
         return bytes(received)
 
@@ -177,8 +217,15 @@ class KafkaClient:
             detail = f"its {api_key.name} answer cannot be read: {error!r}"
             raise KafkaTrouble(self.address, Trouble.NOT_KAFKA, detail) from error
 
+    def _why_closed(self) -> str:
+        if self.security == IN_THE_CLEAR:
+            return "without answering: perhaps it wants TLS, or to know who comes (--security-protocol)"
+        return "without answering"
+
     def _trouble(self, error: OSError) -> KafkaTrouble:
         match error:
+            case ssl.SSLError():
+                trouble, detail = Trouble.TLS, getattr(error, "verify_message", None) or error.reason or ""
             case socket.gaierror():
                 trouble, detail = Trouble.NO_ADDRESS, ""
             case TimeoutError():
@@ -186,7 +233,7 @@ class KafkaClient:
             case ConnectionRefusedError():
                 trouble, detail = Trouble.REFUSED, ""
             case ConnectionResetError() | BrokenPipeError():
-                trouble, detail = Trouble.CLOSED, ""
+                trouble, detail = Trouble.CLOSED, self._why_closed()
             case _:
                 trouble, detail = Trouble.NETWORK, error.strerror or str(error)
         return KafkaTrouble(self.address, trouble, detail)
@@ -209,5 +256,5 @@ def _guess(size: int) -> str:
     if first.startswith(b"HTTP"):
         return "that is a web server"
     if first[:2] in {b"\x15\x03", b"\x16\x03"}:
-        return "it wants TLS"
+        return "it wants TLS: --security-protocol SSL, or SASL_SSL"
     return "perhaps it is another service, or wants TLS"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from dafka.commands.asking import partitions_of, report
+from dafka.commands.client_security import Bootstrap
 from dafka.commands.cluster import READ_COMMITTED, READ_UNCOMMITTED
 from dafka.commands.exits import CommandFailed
 from dafka.commands.groups_session import Session
@@ -37,7 +38,7 @@ ISOLATION_LEVELS: Final = {"read_uncommitted": READ_UNCOMMITTED, "read_committed
 
 
 def produce_records(
-    bootstrap: str,
+    bootstrap: Bootstrap,
     topic: str,
     *,
     how: str,
@@ -102,7 +103,7 @@ def _lines() -> Iterator[bytes | None]:
 
 
 def consume_records(
-    bootstrap: str,
+    bootstrap: Bootstrap,
     topic: str,
     *,
     how: str,

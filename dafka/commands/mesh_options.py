@@ -48,12 +48,34 @@ _MESH_ADVERTISE: Final = Option(
     metavar="HOST",
 )
 
+_OF_METRICS: Final[dict[str, Option]] = {
+    "metrics": OPTIONS["metrics"],
+    "metrics_token_file": OPTIONS["metrics_token_file"],
+    "metrics_tls": OPTIONS["metrics_tls"],
+    "tls_certificate": replace(
+        OPTIONS["tls_certificate"],
+        help="File with the certificate of --metrics-tls, its chain, and the key unless --tls-key names "
+        "another file: PEM. It is read again when it changes.",
+    ),
+    "tls_key": OPTIONS["tls_key"],
+}
+
 GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "listen": OPTIONS["listen"],
     "tls_certificate": OPTIONS["tls_certificate"],
     "tls_key": OPTIONS["tls_key"],
     "tls_client_ca": OPTIONS["tls_client_ca"],
     "tls_client_auth": OPTIONS["tls_client_auth"],
+    "tls_principal_rules": OPTIONS["tls_principal_rules"],
+    "tls_gateway_ca": OPTIONS["tls_gateway_ca"],
+    "sasl_enabled_mechanism": OPTIONS["sasl_enabled_mechanism"],
+    "oauth_keys": OPTIONS["oauth_keys"],
+    "oauth_audience": OPTIONS["oauth_audience"],
+    "oauth_issuer": OPTIONS["oauth_issuer"],
+    "oauth_subject_claim": OPTIONS["oauth_subject_claim"],
+    "oauth_clock_skew_seconds": OPTIONS["oauth_clock_skew_seconds"],
+    "audit": OPTIONS["audit"],
+    "audit_required": OPTIONS["audit_required"],
     "data": replace(
         OPTIONS["data"],
         help="Directory of the catalog, made if absent. One process uses it at a time.",
@@ -107,6 +129,10 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "trust_batches": OPTIONS["trust_batches"],
     "authorizer": OPTIONS["authorizer"],
     "super_user": OPTIONS["super_user"],
+    "connections_max_reauth_ms": OPTIONS["connections_max_reauth_ms"],
+    "delegation_token_secret_file": OPTIONS["delegation_token_secret_file"],
+    "delegation_token_max_lifetime_ms": OPTIONS["delegation_token_max_lifetime_ms"],
+    "delegation_token_expiry_time_ms": OPTIONS["delegation_token_expiry_time_ms"],
     "allow_everyone_if_no_acl_found": OPTIONS["allow_everyone_if_no_acl_found"],
     "admin_client_writes": OPTIONS["admin_client_writes"],
     "retention_check_interval_ms": OPTIONS["retention_check_interval_ms"],
@@ -121,7 +147,11 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     "tail_cache_bytes": OPTIONS["tail_cache_bytes"],
     "max_client_connections": OPTIONS["max_client_connections"],
     "metrics": OPTIONS["metrics"],
+    "metrics_token_file": OPTIONS["metrics_token_file"],
+    "metrics_tls": OPTIONS["metrics_tls"],
     "http": OPTIONS["http"],
+    "http_token_file": OPTIONS["http_token_file"],
+    "http_tls": OPTIONS["http_tls"],
     "http_no_values": OPTIONS["http_no_values"],
     "http_data": OPTIONS["http_data"],
     "metrics_by_partition": OPTIONS["metrics_by_partition"],
@@ -204,7 +234,7 @@ STORE_OPTIONS: Final[dict[str, Option]] = {
         parsing.parse_number(1, MAX_NATIVE_SECONDS),
         metavar="S",
     ),
-    "metrics": OPTIONS["metrics"],
+    **_OF_METRICS,
     "accept_loss": replace(
         OPTIONS["accept_loss"],
         help="Cut a damaged write-ahead log at its first bad byte and go on, as a new incarnation. For one "
@@ -241,7 +271,7 @@ TOWER_OPTIONS: Final[dict[str, Option]] = {
     ),
     "mesh_keys": OPTIONS["mesh_keys"],
     "insecure_mesh": OPTIONS["insecure_mesh"],
-    "metrics": OPTIONS["metrics"],
+    **_OF_METRICS,
     "log_level": OPTIONS["log_level"],
     "log_format": OPTIONS["log_format"],
 }

@@ -21,6 +21,9 @@ MAX_CHECK_INTERVAL_MS: Final = 7 * 24 * 3_600_000
 MAX_MILLISECONDS: Final = 2**31 - 1
 """Milliseconds: the largest that Kafka's settings of this kind may be, 24 days."""
 
+MAX_TOKEN_MILLISECONDS: Final = 366 * 24 * 3_600_000
+"""Milliseconds: a year. Who needs something for longer is a user."""
+
 MAX_MINUTES: Final = 2**31 - 1
 """Minutes: as many as Kafka's `offsets.retention.minutes` can say."""
 
@@ -66,6 +69,12 @@ class Option:
     off: bool = False
 
 
+MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
+"""As in `gateway.front.sessions`, which takes long to import."""
+
+MAX_CLOCK_SKEW_SECONDS: Final = 3600
+"""Seconds: a clock that is further off is wrong."""
+
 AUTHORIZERS: Final = ("none", "acl")
 """As in `gateway.common.settings`."""
 
@@ -82,8 +91,8 @@ OPTIONS: Final[dict[str, Option]] = {
         repeatable=True,
     ),
     "tls_certificate": Option(
-        "File with the certificate of listeners with TLS (SSL:// and SASL_SSL://), its chain, and the key "
-        "unless --tls-key names another file: PEM. It is read again when it changes.",
+        "File with the certificate of listeners with TLS (SSL:// and SASL_SSL://) and of pages with TLS, its "
+        "chain, and the key unless --tls-key names another file: PEM. It is read again when it changes.",
         parsing.parse_file,
         metavar="FILE",
     ),
@@ -102,6 +111,59 @@ OPTIONS: Final[dict[str, Option]] = {
         "shown has to be good) or 'required'.",
         parsing.parse_choice(CLIENT_AUTH),
         metavar="|".join(CLIENT_AUTH),
+    ),
+    "tls_principal_rules": Option(
+        "Who it is that shows a certificate on a listener SSL://, by the name of its subject: DEFAULT takes "
+        "that as it is, of rules with a regular expression the first one counts that matches all of it. Whom "
+        "none matches is not served. As Kafka's ssl.principal.mapping.rules.",
+        parsing.parse_principal_rules,
+        metavar="RULE:REGEX/REPLACEMENT/[L|U],...",
+    ),
+    "tls_gateway_ca": Option(
+        "File with the certificates of those who sign the certificates of gateways, where gateways ask each "
+        "other over TLS: PEM. Without it those count whom the system trusts.",
+        parsing.parse_file,
+        metavar="FILE",
+    ),
+    "sasl_enabled_mechanism": Option(
+        "A mechanism by which users of the cluster come in over listeners with SASL; may be given several "
+        "times. PLAIN sends passwords as they are: leave it out where SASL_PLAINTEXT:// can be overheard.",
+        parsing.parse_choices(MECHANISMS),
+        metavar="|".join(MECHANISMS),
+        repeatable=True,
+    ),
+    "oauth_keys": Option(
+        "Let clients come in by OAUTHBEARER, with tokens (JWT) that were signed by one of these keys: a file "
+        "with a JWKS, or its https:// URL.",
+        parsing.parse_key_set,
+        metavar="FILE|URL",
+    ),
+    "oauth_audience": Option(
+        "An audience that tokens may be for; may be given several times. Without it those count that are for "
+        "none.",
+        parsing.parse_names,
+        metavar="NAME",
+        repeatable=True,
+    ),
+    "oauth_issuer": Option(
+        "The issuer that tokens have to be from; without it any.", parsing.parse_name, metavar="NAME"
+    ),
+    "oauth_subject_claim": Option(
+        "The claim of tokens that names the user.", parsing.parse_name, metavar="NAME"
+    ),
+    "oauth_clock_skew_seconds": Option(
+        "How many seconds the clock of who signs tokens may differ from this one.",
+        parsing.parse_number(0, MAX_CLOCK_SKEW_SECONDS),
+        metavar="N",
+    ),
+    "audit": Option(
+        "File for JSON lines of requests that were denied, of clients that could not show who they are, and "
+        "of all administration; '-' is standard output. It is made anew when it was moved away.",
+        parsing.parse_audit,
+        metavar="FILE|-",
+    ),
+    "audit_required": Option(
+        "Change nothing in the cluster while --audit cannot be written.", parsing.parse_switch, switch=True
     ),
     "data": Option(
         "Directory of all data, made if absent. One process uses it at a time.",
@@ -173,6 +235,28 @@ OPTIONS: Final[dict[str, Option]] = {
         parsing.parse_principals,
         metavar="User:NAME",
         repeatable=True,
+    ),
+    "connections_max_reauth_ms": Option(
+        "Milliseconds after which clients of listeners with SASL have to say again who they are; their "
+        "connections are closed otherwise. 0 asks them once.",
+        parsing.parse_number(0, MAX_MILLISECONDS),
+        metavar="N",
+    ),
+    "delegation_token_secret_file": Option(
+        "File with the secret that delegation tokens are made with: 32 bytes or more, which nobody but its "
+        "owner may read, and the same for all gateways of a cluster. Without it there are no tokens.",
+        parsing.parse_file,
+        metavar="FILE",
+    ),
+    "delegation_token_max_lifetime_ms": Option(
+        "Milliseconds after which a delegation token ends for good, or less if that was asked for.",
+        parsing.parse_number(1, MAX_TOKEN_MILLISECONDS),
+        metavar="N",
+    ),
+    "delegation_token_expiry_time_ms": Option(
+        "Milliseconds after which a delegation token ends unless it is renewed.",
+        parsing.parse_number(1, MAX_TOKEN_MILLISECONDS),
+        metavar="N",
     ),
     "allow_everyone_if_no_acl_found": Option(
         "Let everybody do everything with what no ACL is about.",
@@ -250,13 +334,35 @@ OPTIONS: Final[dict[str, Option]] = {
         parsing.parse_metrics,
         metavar="HOST:PORT",
     ),
+    "metrics_token_file": Option(
+        "File with a token, alone in it, that who asks for /metrics has to show: as a bearer token, or as "
+        "the password of any user name. Health needs none.",
+        parsing.parse_file,
+        metavar="FILE",
+    ),
+    "metrics_tls": Option(
+        "Serve metrics and health over TLS, with the certificate of --tls-certificate.",
+        parsing.parse_switch,
+        switch=True,
+    ),
     "http": Option(
-        "Where to serve the status page and its JSON over HTTP. There is no password: whoever reaches it "
-        "sees topics, records and groups, so give it 127.0.0.1 unless a proxy with a login, or a network, "
+        "Where to serve the status page and its JSON over HTTP. Without --http-token-file whoever reaches it "
+        "sees topics, records and groups: give it 127.0.0.1 then, unless a proxy with a login, or a network, "
         "keeps others away. What follows @ is the name that browsers know it by, if that is neither an "
         "address nor this machine's name.",
         parsing.parse_http,
         metavar="HOST:PORT[@HOST:PORT]",
+    ),
+    "http_token_file": Option(
+        "File with a token, alone in it, that who asks at --http has to show: as a bearer token, or as the "
+        "password of any user name, for which browsers ask by themselves.",
+        parsing.parse_file,
+        metavar="FILE",
+    ),
+    "http_tls": Option(
+        "Serve the status page over TLS, with the certificate of --tls-certificate.",
+        parsing.parse_switch,
+        switch=True,
     ),
     "http_no_values": Option(
         "Show on the status page how large records' keys, values and headers are, and not what is in them.",
@@ -264,8 +370,8 @@ OPTIONS: Final[dict[str, Option]] = {
         switch=True,
     ),
     "http_data": Option(
-        "Let programs append and read records over HTTP, too, where the status page is. There is no "
-        "password: whoever reaches it may write.",
+        "Let programs append and read records over HTTP, too, where the status page is. Whoever reaches it, "
+        "and has the token if there is one, may write.",
         parsing.parse_switch,
         switch=True,
     ),

@@ -8,6 +8,7 @@ from typing import Final
 from dafka.settings import TOWER_PORT_IN, TOWER_PORT_OUT
 from gateway.catalog.etcd.address import EtcdAddress
 from gateway.common.topic_names import invalid_topic_name
+from gateway.front.key_set_address import check_address
 from gateway.front.listeners import (
     WILDCARD_HOSTS,
     InvalidListener,
@@ -15,7 +16,7 @@ from gateway.front.listeners import (
     parse_listener,
     split_host_port,
 )
-from gateway.security.principal import parse_principal
+from gateway.security.principal import USER, parse_principal
 from mesh.protocol.endpoints import MeshListen, TowerAddress
 
 MAX_PARTITIONS: Final = 10_000
@@ -49,6 +50,21 @@ def parse_file(text: str) -> Path:
     if not text or "\0" in text:
         raise ValueError("the path of a file is needed, for example ./dafka-port")
     return Path(text)
+
+
+def parse_audit(text: str) -> str:
+    """The path of a file; or "-"."""
+    return text if text == "-" else str(parse_file(text))
+
+
+def parse_key_set(text: str) -> str:
+    """Where a set of keys is: a file or a URL."""
+    return check_address(text)
+
+
+def parse_names(texts: Sequence[str]) -> tuple[str, ...]:
+    """Several names."""
+    return tuple(parse_name(text) for text in texts)
 
 
 def parse_catalog(text: str) -> str:
@@ -143,7 +159,19 @@ def parse_name(text: str) -> str:
 
 def parse_principals(texts: Sequence[str]) -> tuple[str, ...]:
     """Whom nothing is denied, each `User:NAME`."""
-    return tuple(str(parse_principal(text)) for text in texts)
+    principals = [parse_principal(text) for text in texts]
+    for one in principals:
+        if one.type != USER:
+            raise ValueError(f"{str(one)!r} is of a kind that no client has: write it as {USER}:{one.name}")
+    return tuple(map(str, principals))
+
+
+def parse_principal_rules(text: str) -> str:
+    """Rules by which certificates name principals, as they are written."""
+    from gateway.front.principal_rules import PrincipalRules  # loads RE2, which --help has no need of
+
+    PrincipalRules(text)
+    return text
 
 
 def parse_port(text: str) -> int:
@@ -188,6 +216,16 @@ def parse_choice(choices: Sequence[str]) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def parse_choices(choices: Sequence[str]) -> Callable[[Sequence[str]], tuple[str, ...]]:
+    """Some of a few words."""
+    parse = parse_choice(choices)
+
+    def parse_all(texts: Sequence[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(parse(text) for text in texts))
+
+    return parse_all
 
 
 def parse_switch(text: str) -> bool:

@@ -4,8 +4,9 @@ from typing import Any
 
 import click
 
-from dafka.commands.configuration import load
-from dafka.commands.decorators import setting_options
+from dafka.commands.client_security import Bootstrap, ClientSecurity
+from dafka.commands.configuration import OF_CLIENTS, load
+from dafka.commands.decorators import security_options, setting_options
 from dafka.commands.exits import CommandFailed
 from dafka.commands.kafka_options import bootstrap_option, codec_option, format_option, only, stacked
 from dafka.commands.logs import set_up_logs
@@ -35,7 +36,7 @@ EPILOG = (
     "line is wrong. --tower is also read from DAFKA_TOWER."
 )
 
-KAFKA_OPTIONS = ("how", "key_separator", "key", "header", "codec", "acks", "partition")
+KAFKA_OPTIONS = ("how", "key_separator", "key", "header", "codec", "acks", "partition", *OF_CLIENTS)
 MESH_OPTIONS = (
     "stores",
     "wait_seconds",
@@ -48,6 +49,7 @@ MESH_OPTIONS = (
 
 _kafka = stacked(
     bootstrap_option,
+    security_options,
     format_option,
     click.option("--key-separator", metavar="TEXT", help="Kafka: what ends the key at a line's beginning."),
     click.option("--key", metavar="TEXT", help="Kafka: the key of records that have none of their own."),
@@ -97,7 +99,9 @@ _mesh = stacked(
 @_kafka
 @_mesh
 @click.pass_context
-def produce(context: click.Context, /, topic: str, bootstrap: str | None, **given: Any) -> None:
+def produce(
+    context: click.Context, /, topic: str, bootstrap: str | None, security: ClientSecurity, **given: Any
+) -> None:
     """Write until the end of the input."""
     settings = load(NativeSettings, NATIVE_OPTIONS, {name: given[name] for name in NATIVE_OPTIONS})
     set_up_logs(settings.log_level, settings.log_format)
@@ -112,7 +116,7 @@ def produce(context: click.Context, /, topic: str, bootstrap: str | None, **give
     from dafka.commands.kafka_records import produce_records  # loads Kafka's schemas, likewise
 
     produce_records(
-        bootstrap,
+        Bootstrap(bootstrap, security),
         topic,
         how=given["how"],
         separator=given["key_separator"],

@@ -33,9 +33,14 @@ CONNECT_ADVICE: Final = {
     "listen on 0.0.0.0, and the port must be published",
     Trouble.TIMED_OUT: "A firewall or a wrong address swallows the packets: check both",
     Trouble.NETWORK: "Check the address and the route to it",
-    Trouble.CLOSED: "If it is Kafka, that listener wants TLS or a password, which this command does not do",
-    Trouble.NOT_KAFKA: "Check the port; if it is Kafka, that listener may want TLS",
-    Trouble.UNSUPPORTED: "Use a newer Kafka server",
+    Trouble.CLOSED: "If it is Kafka, that listener wants TLS, or a user and his password: give "
+    "--security-protocol and what goes with it",
+    Trouble.NOT_KAFKA: "Check the port; if it is Kafka, that listener may want TLS: give --security-protocol",
+    Trouble.UNSUPPORTED: "Use a newer Kafka server, or another --sasl-mechanism",
+    Trouble.TLS: "Give the certificates that the server's is signed by (--tls-ca), and the name or address "
+    "that it is made for",
+    Trouble.NOT_KNOWN: "Check --sasl-user and the password; 'dafka users list' shows an administrator who "
+    "there is, and by which mechanisms",
 }
 
 LEADER_ADVICE: Final = (
@@ -51,5 +56,6 @@ ERROR_ADVICE: Final = {
     "advertised addresses",
     "OFFSET_OUT_OF_RANGE": "Retention removed these records while they were read: run this again",
     "KAFKA_STORAGE_ERROR": "A disk of the server has failed: its log says which",
-    "AUTHORIZATION_FAILED": "This listener lets nobody in without a password, which this command does not do",
+    "AUTHORIZATION_FAILED": "No ACL allows it to who asks: come as another user (--sasl-user), or have an "
+    "administrator allow it",
 }

@@ -5,7 +5,14 @@ from typing import Any
 
 import click
 
-from dafka.commands.configuration import load_settings, of_one_kind, with_known_listener
+from dafka.commands.configuration import (
+    load_settings,
+    of_one_kind,
+    with_doors_of_something,
+    with_guarded_pages,
+    with_known_gateways,
+    with_known_listener,
+)
 from dafka.commands.decorators import config_option, set_elsewhere, setting_options
 from dafka.commands.logs import set_up_logs
 from dafka.commands.options import OPTIONS
@@ -46,6 +53,8 @@ For a test, in any language (docs/testing.md):
 def standalone(config: Path | None, **flags: Any) -> int:
     """Serve until a signal; the exit code."""
     settings = with_known_listener(of_one_kind(load_settings(flags, config=config)))
+    settings = with_doors_of_something(with_guarded_pages(settings))
+    with_known_gateways(settings, is_alone=not settings.gateways)
     set_up_logs(settings.log_level, settings.log_format)
     with loading():
         from dafka.processes.standalone import run  # loads ZeroMQ and RocksDB, which --help has no need of

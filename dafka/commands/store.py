@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dafka.commands.configuration import load
+from dafka.commands.configuration import load, with_doors_of_something
 from dafka.commands.decorators import (
     config_option,
     gateway_data_option,
@@ -52,7 +52,7 @@ def store(context: click.Context, /, config: Path | None, **flags: Any) -> int |
     """Serve until a signal; the exit code. With a subcommand, only that is done."""
     if context.invoked_subcommand is not None:
         return None
-    settings = load(MeshStoreSettings, STORE_OPTIONS, flags, config=config)
+    settings = with_doors_of_something(load(MeshStoreSettings, STORE_OPTIONS, flags, config=config))
     set_up_logs(settings.log_level, settings.log_format)
     with loading():
         from dafka.processes.store import run  # loads ZeroMQ and RocksDB, which --help has no need of

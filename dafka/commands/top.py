@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from dafka.commands.client_security import Bootstrap
 from dafka.commands.decorators import bootstrap_option, log_options
 
 HELP = """Show topics with their rates, and groups with their lags, anew every second until Ctrl-C.
@@ -28,7 +29,7 @@ SCREEN, LEAVE, HOME, CLEAR_LINE, CLEAR_BELOW = "\x1b[?1049h", "\x1b[?1049l", "\x
 @click.option("--internal", is_flag=True, help="Also Kafka's own topics.")
 @click.option("--once", is_flag=True, help="Two looks, one view without a screen, and the end.")
 @log_options
-def top(bootstrap: str, interval: float, internal: bool, once: bool) -> None:
+def top(bootstrap: Bootstrap, interval: float, internal: bool, once: bool) -> None:
     """Show until Ctrl-C."""
     from dafka.commands.groups_session import Session
     from dafka.commands.top_view import Look, lines, look
@@ -37,7 +38,7 @@ def top(bootstrap: str, interval: float, internal: bool, once: bool) -> None:
         before: Look = look(session, internal=internal)
         if once:
             time.sleep(interval)
-            click.echo("\n".join(lines(before, look(session, internal=internal), bootstrap)))
+            click.echo("\n".join(lines(before, look(session, internal=internal), bootstrap.address)))
             return
         on_screen = sys.stdout.isatty()
         if on_screen:
@@ -45,7 +46,7 @@ def top(bootstrap: str, interval: float, internal: bool, once: bool) -> None:
         try:
             while True:
                 now = look(session, internal=internal)
-                text = lines(before, now, bootstrap)
+                text = lines(before, now, bootstrap.address)
                 _show(_drawn(text) if on_screen else "\n".join([*text, "", ""]))
                 time.sleep(interval)
                 before = now

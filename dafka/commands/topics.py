@@ -18,6 +18,7 @@ from dafka.commands.asking import (
     key_value,
     report,
 )
+from dafka.commands.client_security import Bootstrap
 from dafka.commands.decorators import bootstrap_option, log_options
 from dafka.commands.parsing import MAX_PARTITIONS
 from dafka.commands.topics_alter import alter
@@ -73,7 +74,7 @@ def create(
     replication_factor: int | None,
     configs: Sequence[str],
     if_not_exists: bool,
-    bootstrap: str,
+    bootstrap: Bootstrap,
 ) -> None:
     """Create topics."""
     sizes = partitions or AS_THE_SERVER_IS_SET, replication_factor or AS_THE_SERVER_IS_SET
@@ -100,7 +101,7 @@ def create(
 @click.option("--internal", is_flag=True, help="Also those that Kafka keeps for itself.")
 @bootstrap_option
 @log_options
-def list_topics(internal: bool, bootstrap: str) -> None:
+def list_topics(internal: bool, bootstrap: Bootstrap) -> None:
     """List topics."""
     with connect(bootstrap) as client:
         answer = client.ask(api_keys().METADATA, 12, topics=None, allow_auto_topic_creation=False)
@@ -116,7 +117,7 @@ def list_topics(internal: bool, bootstrap: str) -> None:
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @bootstrap_option
 @log_options
-def describe(names: Sequence[str], bootstrap: str) -> None:
+def describe(names: Sequence[str], bootstrap: Bootstrap) -> None:
     """Describe topics."""
     from dafka.commands.cluster import Cluster
 
@@ -156,7 +157,7 @@ def describe(names: Sequence[str], bootstrap: str) -> None:
 @click.option("--if-exists", is_flag=True, help="A topic that is not there is no failure.")
 @bootstrap_option
 @log_options
-def delete(names: Sequence[str], if_exists: bool, bootstrap: str) -> None:
+def delete(names: Sequence[str], if_exists: bool, bootstrap: Bootstrap) -> None:
     """Delete topics."""
     keys = api_keys()
     with connect(bootstrap) as client:

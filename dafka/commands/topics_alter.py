@@ -6,6 +6,7 @@ from typing import Final
 import click
 
 from dafka.commands.asking import TOPIC_RESOURCE, alterations, api_keys, connect, count, report
+from dafka.commands.client_security import Bootstrap
 from dafka.commands.decorators import bootstrap_option, json_option, log_options
 from dafka.commands.exits import CommandFailed
 from dafka.commands.parsing import MAX_PARTITIONS
@@ -52,7 +53,7 @@ def alter(
     sets: Sequence[str],
     deletes: Sequence[str],
     dry_run: bool,
-    bootstrap: str,
+    bootstrap: Bootstrap,
     as_json: bool,
 ) -> None:
     """Alter topics: configs first, since those are checked more."""

@@ -7,6 +7,7 @@ from typing import Any, Final
 import click
 
 from dafka.commands.asking import api_keys, connect, error_name, partitions_of, report
+from dafka.commands.client_security import Bootstrap
 from dafka.commands.decorators import bootstrap_option, json_option, log_options
 from dafka.commands.exits import CommandFailed
 from dafka.commands.tables import print_json, print_table
@@ -55,7 +56,7 @@ def trim(
     partitions: Sequence[int],
     before: int | None,
     everything: bool,
-    bootstrap: str,
+    bootstrap: Bootstrap,
     as_json: bool,
 ) -> None:
     """Trim topics."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from dafka.commands.configuration import load
+from dafka.commands.configuration import load, with_doors_of_something
 from dafka.commands.decorators import config_option, set_elsewhere, setting_options
 from dafka.commands.logs import set_up_logs
 from dafka.commands.mesh_options import TOWER_OPTIONS
@@ -35,7 +35,7 @@ Try it:
 @config_option
 def tower(config: Path | None, **flags: Any) -> int:
     """Serve until a signal; the exit code."""
-    settings = load(TowerSettings, TOWER_OPTIONS, flags, config=config)
+    settings = with_doors_of_something(load(TowerSettings, TOWER_OPTIONS, flags, config=config))
     set_up_logs(settings.log_level, settings.log_format)
     with loading():
         from dafka.processes.tower import run  # loads ZeroMQ, which --help has no need of

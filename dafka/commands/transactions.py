@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from dafka.commands.client_security import Bootstrap
 from dafka.commands.decorators import bootstrap_option, json_option, log_options
 from dafka.commands.tables import plain, print_json, print_table
 
@@ -53,7 +54,7 @@ def transactions() -> None:
 
 
 @contextmanager
-def _connected(bootstrap: str) -> Iterator[Transactions]:
+def _connected(bootstrap: Bootstrap) -> Iterator[Transactions]:
     from dafka.commands.groups_session import Session
     from dafka.commands.transactions_cluster import Transactions
 
@@ -72,7 +73,7 @@ def _connected(bootstrap: str) -> Iterator[Transactions]:
 @bootstrap_option
 @json_option
 @log_options
-def list_transactions(states: Sequence[str], bootstrap: str, as_json: bool) -> None:
+def list_transactions(states: Sequence[str], bootstrap: Bootstrap, as_json: bool) -> None:
     """List them."""
     with _connected(bootstrap) as asked:
         found = asked.list(states)
@@ -88,7 +89,7 @@ def list_transactions(states: Sequence[str], bootstrap: str, as_json: bool) -> N
 @bootstrap_option
 @json_option
 @log_options
-def describe(names: Sequence[str], bootstrap: str, as_json: bool) -> None:
+def describe(names: Sequence[str], bootstrap: Bootstrap, as_json: bool) -> None:
     """Describe them."""
     with _connected(bootstrap) as asked:
         found = [asked.describe(name) for name in dict.fromkeys(names)]
@@ -126,7 +127,7 @@ def _as_json(one: Described) -> dict[str, Any]:
 @click.option("--force", is_flag=True, help="Also if a coordinator has it, or cannot say so.")
 @bootstrap_option
 @log_options
-def abort(topic: str, partition: int, start_offset: int, force: bool, bootstrap: str) -> None:
+def abort(topic: str, partition: int, start_offset: int, force: bool, bootstrap: Bootstrap) -> None:
     """Abort it."""
     with _connected(bootstrap) as asked:
         producer_id = asked.abort(topic, partition, start_offset, force=force)

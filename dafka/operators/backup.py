@@ -105,6 +105,11 @@ class BackupRequestHandlers:
                 "leader_epoch": self._broker.context.epoch_counter.highest,
                 "producer_ids": self._broker.context.producer_ids.floor,
                 "broker_configs": entries,
+                "security": {
+                    entry.key: base64.b64encode(entry.value).decode()
+                    for prefix in keys.OF_SECURITY
+                    for entry in catalog.range(prefix)
+                },
                 "topics": [
                     {
                         "name": topic.name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,9 @@ from gateway.catalog import keys
 from gateway.catalog.interface import CatalogLost
 from gateway.catalog.sqlite import SqliteCatalog
 from gateway.catalog.sqlite_files import set_aside
+from gateway.cluster.identity import cluster_in
 from mesh.data_directory import DataDirectoryRefused
+from mesh.private_files import warn_if_readable
 
 if TYPE_CHECKING:
     from dafka.settings import CatalogSettings
@@ -54,6 +57,20 @@ def open_sqlite(directory: Path, *, rebuild: bool) -> SqliteCatalog:
     return SqliteCatalog(path)
 
 
+def counts_on_stores(directory: Path) -> bool:
+    """Whether there is a catalog in a gateway's data directory that a cluster has. `dafka init` makes one
+    that none has yet. Raises DataDirectoryRefused.
+    """
+    if not (directory / CATALOG_FILE).exists():
+        return False
+    catalog = SqliteCatalog(directory / CATALOG_FILE)
+    try:
+        return cluster_in(catalog) is not None
+    finally:
+        with ThreadPoolExecutor(1) as other:  # this one may run a loop already
+            other.submit(trio.run, catalog.aclose).result()
+
+
 def open_etcd(settings: CatalogSettings, *, rebuild: bool, make: bool = True) -> EtcdCatalog:
     """The catalog in the etcd that the settings name, a new one where there is none, if it is to be made; to
     `rebuild` it there must be none.
@@ -81,6 +98,7 @@ def _credentials(settings: CatalogSettings) -> Credentials:
 
     password = ""
     if settings.catalog_password_file is not None:
+        warn_if_readable(settings.catalog_password_file, "the password in it")
         with settings.catalog_password_file.open() as file:
             password = file.read(MAX_PASSWORD_BYTES).rstrip("\r\n")
     return Credentials(

@@ -8,7 +8,8 @@
 
 As little of HTTP/1.1 as that needs (RFC 9112): a GET or HEAD without a body, one request per connection.
 Whatever else comes is answered with an error and closed. Every wait has a deadline and every size a bound,
-since these ports are left open to more than they should be; health is answered however many scrape slowly
+since these ports are left open to more than they should be; metrics may need a token, health needs none, and
+both may be over TLS (`gateway.front.door`); health is answered however many scrape slowly
 (`gateway.common.visitors`), and metrics take no more of the loop than a little at a time
 (`dafka.processes.scrapes`).
 """
@@ -18,6 +19,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import TypeAlias
 
@@ -25,8 +27,10 @@ import trio
 
 from dafka.installed import installed_version
 from dafka.processes.scrapes import Scrapes
+from gateway.common.access_token import CHALLENGE
 from gateway.common.metrics import Metrics
 from gateway.common.visitors import Visitors
+from gateway.front.door import Door, HttpStream
 from gateway.front.listener_sockets import ListenerSocket
 
 MAX_HEAD_BYTES = 8 * 1024
@@ -37,6 +41,16 @@ REQUEST_SECONDS = 5.0
 
 ANSWER_SECONDS = 10.0
 """Seconds for the client to read the answer; Prometheus gives up a scrape after 10 s."""
+
+METRICS = "/metrics"
+"""What a token is needed for, where there is one: whoever looks after a process asks for its health without
+it.
+"""
+
+_NO_TOKEN = (
+    b"a token is needed: send it as 'Authorization: Bearer TOKEN', or as the password of any user name; it "
+    b"is in the file of --metrics-token-file\n"
+)
 
 _TEXT = "text/plain; charset=utf-8"
 
@@ -86,6 +100,7 @@ async def serve_health(
     sockets: Sequence[ListenerSocket],
     health: Health,
     metrics: Metrics,
+    door: Door | None = None,
     *,
     task_status: trio.TaskStatus[list[trio.SocketListener]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -97,7 +112,7 @@ async def serve_health(
     from prometheus_client import CONTENT_TYPE_LATEST
 
     register_process(metrics, health)
-    scrapes, visitors = Scrapes(metrics), Visitors()
+    scrapes, visitors, door = Scrapes(metrics), Visitors(), door or Door("--metrics")
 
     async def shown() -> Page:
         return HTTPStatus.OK, CONTENT_TYPE_LATEST, await scrapes.text()
@@ -108,13 +123,17 @@ async def serve_health(
     async def live() -> Page:
         return HTTPStatus.OK, "application/json", b'{"live": true}\n'
 
-    pages: Pages = {"/metrics": shown, "/health": ready, "/health/ready": ready, "/health/live": live}
+    pages: Pages = {METRICS: shown, "/health": ready, "/health/ready": ready, "/health/live": live}
 
     async def answer(stream: trio.SocketStream) -> None:
         async with stream:
             try:
-                with visitors.visit(stream.socket.getpeername()[0]):
-                    await _answer(stream, pages)
+                host = stream.socket.getpeername()[0]
+                with visitors.visit(host):
+                    opened = await door.open(stream)
+                    if opened is not None:
+                        async with opened:
+                            await _answer(opened, pages, partial(door.lets_in, host=host))
             except (OSError, trio.BrokenResourceError, trio.TooSlowError):
                 pass  # the client left, or is too slow to matter
             except Exception:  # logged; the next scrape may work
@@ -124,7 +143,7 @@ async def serve_health(
     await trio.serve_listeners(answer, listeners, task_status=task_status)
 
 
-async def _answer(stream: trio.SocketStream, pages: Pages) -> None:
+async def _answer(stream: HttpStream, pages: Pages, lets_in: Callable[[bytes], bool]) -> None:
     with trio.fail_after(REQUEST_SECONDS):
         head = await _read_head(stream)
     method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
@@ -135,6 +154,8 @@ async def _answer(stream: trio.SocketStream, pages: Pages) -> None:
         status, kind, body = HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, b"only GET\n"
     elif path not in pages:
         status, kind, body = HTTPStatus.NOT_FOUND, _TEXT, f"try {', '.join(pages)}\n".encode()
+    elif path == METRICS and not lets_in(_authorization(head)):
+        status, kind, body = HTTPStatus.UNAUTHORIZED, _TEXT, _NO_TOKEN
     else:
         status, kind, body = await pages[path]()
     lines = [
@@ -144,6 +165,7 @@ async def _answer(stream: trio.SocketStream, pages: Pages) -> None:
         "Cache-Control: no-store",
         "Connection: close",
         *(["Allow: GET, HEAD"] if status is HTTPStatus.METHOD_NOT_ALLOWED else []),
+        *([": ".join(header) for header in CHALLENGE] if status is HTTPStatus.UNAUTHORIZED else []),
         "\r\n",
     ]
     with trio.fail_after(ANSWER_SECONDS):
@@ -153,7 +175,16 @@ async def _answer(stream: trio.SocketStream, pages: Pages) -> None:
         await stream.send_eof()
 
 
-async def _read_head(stream: trio.SocketStream) -> bytes:
+def _authorization(head: bytes) -> bytes:
+    """The value of that header; b"" without one."""
+    for line in head.split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        if name.lower() == b"authorization":
+            return value
+    return b""
+
+
+async def _read_head(stream: HttpStream) -> bytes:
     """The request up to the empty line; b"" when the client closes before it, or it is too long."""
     head = b""
     while b"\r\n\r\n" not in head:

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import abc
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
 from dafka.installed import shown_version
+from dafka.processes.doors import Doors
 from dafka.processes.freed_memory import give_back_freed_memory
 from dafka.processes.garbage import look_for_garbage
 from dafka.processes.health import Health, serve_health
@@ -31,7 +33,10 @@ from dafka.processes.ready import say_ready
 from dafka.processes.signals import watch_signals
 from dafka.processes.survey import Survey
 from dafka.processes.survey_metrics import register_survey
+from dafka.processes.token_secret import read_token_secret
 from dafka.settings import ServingSettings
+from gateway.audit.audit import AUDIT, Audit
+from gateway.audit.sinks import sink_of
 from gateway.broker import Broker
 from gateway.catalog.fenced import FencedCatalog
 from gateway.cluster.cluster import NODE_ID
@@ -39,16 +44,19 @@ from gateway.cluster.features import Features
 from gateway.cluster.remembering import COMPARED_SECONDS, Remembering, end_lives
 from gateway.cluster.stores import Stores
 from gateway.common.metrics import Metrics
-from gateway.front.certificates import BadCertificates, CertificateFiles, Certificates, ClientAuth
 from gateway.front.limits import Limits
 from gateway.front.listener_sockets import ListenerSocket, open_listeners
 from gateway.front.listeners import Listener
+from gateway.front.principal_rules import PrincipalRules
 from gateway.front.registry import load_apis
 from gateway.front.server import Server
-from gateway.front.sessions import Sessions
+from gateway.front.sessions import PLAIN, Sessions
 from gateway.http.view import Surroundings, View
 from gateway.log.context import LogContext
+from gateway.peers.opening import PeerSecurity
+from gateway.security.principal import USER, Principal
 from gateway.security.sasl_session import SaslSession
+from gateway.security.scram import Hash
 from mesh.node import Node, Routes
 from mesh.producer import Producer
 from mesh.reader import Reader
@@ -60,6 +68,7 @@ from wireproto.kafka.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from gateway.catalog.interface import Catalog
     from gateway.cluster.slot_leadership import SlotLeadership
+    from gateway.front.key_set import KeySet
     from gateway.http.server import HttpServer
 
 LAST_WORD_SECONDS = 0.5
@@ -80,7 +89,8 @@ logger = logging.getLogger(__name__)
 
 class Life(abc.ABC):
     """`run` serves until a signal. Raises what has an `exit_code` and says what to do (DataDirectoryRefused,
-    ListenError, StoreFailed, CatalogFailed), possibly in an exception group.
+    ListenError, StoreFailed, CatalogFailed), possibly in an exception group. So does making one
+    (BadTokenSecret).
     """
 
     life_name = ""
@@ -88,7 +98,9 @@ class Life(abc.ABC):
 
     def __init__(self, settings: ServingSettings, context: Context, catalog: Callable[[], Catalog]) -> None:
         self.settings = settings
+        self._doors = Doors(settings)
         self.context = context
+        self._token_secret = read_token_secret(settings.delegation_token_secret_file)
         self.metrics = Metrics()
         self._registry = load_apis()
         self.health = Health(self._lacks)
@@ -159,7 +171,21 @@ class Life(abc.ABC):
             copies=self.remembering,
             leadership=leadership,
         )
-        return Broker(context, stores, self.settings, self.context.deliver, self.features)
+        security = PeerSecurity(
+            {one.name: one.protocol for one in self.settings.listen},
+            self.settings.tls_gateway_ca,
+            self.settings.tls_certificate,
+            self.settings.tls_key,
+        )
+        return Broker(
+            context,
+            stores,
+            self.settings,
+            self.context.deliver,
+            self.features,
+            security,
+            self._token_secret,
+        )
 
     @abc.abstractmethod
     def _register_metrics(self, broker: Broker) -> None:
@@ -270,10 +296,12 @@ class Life(abc.ABC):
         self.loop_watch.install(self.metrics)
         nursery.start_soon(give_back_freed_memory)
         nursery.start_soon(look_for_garbage)
-        await nursery.start(watch_signals, self._stop)
+        await nursery.start(watch_signals, self._stop, self._doors.read_again)
+        self._doors.register(self.metrics)
+        nursery.start_soon(self._doors.run)
         if self.settings.metrics is not None:
             pages = await open_listeners([self.settings.metrics], "--metrics")
-            await nursery.start(serve_health, pages, self.health, self.metrics)
+            await nursery.start(serve_health, pages, self.health, self.metrics, self._doors.metrics)
 
     async def _serve_pages(self, broker: Broker, nursery: trio.Nursery) -> None:
         """The status page, from before the recovery on: it says what that waits for."""
@@ -290,7 +318,7 @@ class Life(abc.ABC):
         )
         from gateway.http.server import HttpServer  # only who serves a page loads it
 
-        self.pages = HttpServer(spec, view)
+        self.pages = HttpServer(spec, view, self._doors.http)
         await nursery.start(self.pages.serve, await open_listeners([spec], "--http"))
 
     def _surroundings(self) -> Surroundings:
@@ -338,6 +366,45 @@ class Life(abc.ABC):
             )
         server.shut_down()
 
+    def _key_set(self) -> KeySet | None:
+        """With which tokens are signed, if they count."""
+        address = self.settings.oauth_keys
+        if not address:
+            return None
+        from gateway.front.key_set import KeySet, load_from  # only who takes tokens loads it
+
+        return KeySet(load_from(address), address)
+
+    async def _sessions(self, broker: Broker, key_set: KeySet | None) -> Sessions:
+        """How clients of listeners with SASL come in."""
+        settings = self.settings
+        validate = None
+        if key_set is not None:
+            from gateway.security.web_tokens import Expected, Validator  # as above
+
+            expected = Expected(
+                settings.oauth_audience,
+                settings.oauth_issuer,
+                settings.oauth_subject_claim,
+                settings.oauth_clock_skew_seconds,
+            )
+            validate = Validator(key_set.key_of, expected).validate
+        secret = await broker.scram_users.secret()
+        reauth_ms = settings.connections_max_reauth_ms
+        known = broker.delegation_tokens.known
+        mechanisms = settings.sasl_enabled_mechanism
+        return Sessions(broker.scram_users, secret, reauth_ms, mechanisms, validate, known)
+
+    def _audit(self, broker: Broker) -> Audit | None:
+        """What tells auditors, if anybody wants to know."""
+        if not self.settings.audit:
+            return None
+        audit = Audit(sink_of(self.settings.audit), required=self.settings.audit_required)
+        broker.acls.denied = audit.denied
+        broker.changes.forbidden = lambda: audit.trouble
+        self.metrics.register(AUDIT, audit)
+        return audit
+
     def _answer(self) -> None:
         """Have clients answered, unless this process lacks what it serves with."""
         if self._server is not None:
@@ -351,10 +418,12 @@ class Life(abc.ABC):
     async def _serve(self, broker: Broker) -> None:
         sockets = await open_listeners(self.settings.listen)
         await self._tell_address(broker, sockets)
-        certificates = _certificates(self.settings)
+        certificates = self._doors.certificates
+        key_set = self._key_set()
         begin_session: Callable[[Listener], SaslSession | None] = _without_sasl
         if any(one.protocol.has_sasl for one in self.settings.listen):
-            begin_session = Sessions(broker.scram_users, await broker.scram_users.secret()).begin
+            begin_session = (await self._sessions(broker, key_set)).begin
+        audit = self._audit(broker)
         server = self._server = Server(
             registry=self._registry,
             broker=broker,
@@ -366,12 +435,21 @@ class Life(abc.ABC):
             tls_of=lambda listener: (
                 certificates.context if certificates is not None and listener.protocol.has_tls else None
             ),
+            principal_rules=PrincipalRules(self.settings.tls_principal_rules),
             grant=broker.acls.grant,
+            audit=audit,
+            quotas=broker.quotas.clients,
+            connection_rates=broker.quotas.connections,
+            places=broker.quotas.places,
         )
+        broker.scram_users.on_revoked(partial(_revoke, server))
+        broker.delegation_tokens.on_revoked(server.revoke_token)
         self._answer()
         async with trio.open_nursery() as nursery:
-            if certificates is not None:
-                nursery.start_soon(certificates.run)
+            if audit is not None:
+                nursery.start_soon(audit.run)
+            if key_set is not None:
+                await nursery.start(key_set.run)
             nursery.start_soon(self._answer_once_compared)
             nursery.start_soon(self._shut_down, server, broker)
             nursery.start_soon(_wake_parked, server, broker)
@@ -380,25 +458,14 @@ class Life(abc.ABC):
             self._say_ready(sockets)
 
 
-def _certificates(settings: ServingSettings) -> Certificates | None:
-    """Those of the listeners with TLS, if there are any. Raises BadCertificates."""
-    with_tls = [one for one in settings.listen if one.protocol.has_tls]
-    if not with_tls:
-        return None
-    if settings.tls_certificate is None:
-        raise BadCertificates(f"listener {with_tls[0]} needs a certificate: --tls-certificate FILE")
-    files = CertificateFiles(
-        settings.tls_certificate,
-        settings.tls_key,
-        settings.tls_client_ca,
-        ClientAuth(settings.tls_client_auth),
-    )
-    return Certificates(files)
-
-
 def _without_sasl(_listener: Listener) -> SaslSession | None:
     """Nobody is asked who he is."""
     return None
+
+
+def _revoke(server: Server, user: str, kinds: Collection[Hash]) -> None:
+    """A user was deleted, or has another password. PLAIN takes whichever there is."""
+    server.revoke(Principal(USER, user), {PLAIN, *(kind.value for kind in kinds)})
 
 
 async def _wake_parked(server: Server, broker: Broker) -> None:

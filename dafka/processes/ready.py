@@ -8,6 +8,8 @@ from typing import Self
 
 from gateway.front.listener_sockets import ListenerSocket
 from gateway.front.listeners import DEFAULT_LISTENER_NAME, Listener, join_host_port
+from gateway.security.protocol import SecurityProtocol
+from mesh.private_files import new_file
 
 
 def say_ready(sockets: Sequence[ListenerSocket]) -> None:
@@ -19,6 +21,8 @@ def say_ready(sockets: Sequence[ListenerSocket]) -> None:
         print(f"  clients are told to use: {told}")
     client = advertised(sockets)
     _say_how_to_connect(client)
+    if (protocol := sockets[0].listener.protocol) is not SecurityProtocol.PLAINTEXT:
+        print(f"  each of them with security.protocol={protocol.value}: see docs/security.md", flush=True)
 
 
 def say_cluster_ready(clients: Sequence[str], others: Sequence[str]) -> None:
@@ -66,7 +70,8 @@ class PortFile:
         if self._path is not None:
             self._written = f"{bootstrap}\n"
             draft = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-            draft.write_text(self._written)
+            with os.fdopen(new_file(draft), "w") as file:
+                file.write(self._written)
             draft.replace(self._path)
 
     def __enter__(self) -> Self:

@@ -21,7 +21,7 @@ from dafka.operators.backup import BackupRequestHandlers
 from dafka.operators.catalog import CatalogRequestHandlers
 from dafka.operators.chaos import ChaosRequestHandlers
 from dafka.operators.socket import NO_MESH, serve_admin
-from dafka.processes.catalogs import CATALOG_FILE, open_sqlite
+from dafka.processes.catalogs import counts_on_stores, open_sqlite
 from dafka.processes.ephemeral import temporary_data
 from dafka.processes.gateway_metrics import register_gateway
 from dafka.processes.interpreter import set_up_interpreter
@@ -158,7 +158,7 @@ class _OnlyStore:
 
     def check_may_change(self, cause: str) -> None:
         """Raises DataDirectoryRefused where there is a catalog."""
-        if (self._directories.gateway.path / CATALOG_FILE).exists():
+        if counts_on_stores(self._directories.gateway.path):
             raise DataDirectoryRefused(
                 self._directories.path,
                 f"the store in it is not the one that the catalog counts on: {cause}",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import trio
 
+from dafka.processes.doors import Doors
 from dafka.processes.freed_memory import give_back_freed_memory
 from dafka.processes.garbage import look_for_garbage
 from dafka.processes.health import Health, serve_health
@@ -85,6 +86,7 @@ class StoreProcess:
     def __init__(self, settings: MeshStoreSettings, directory: DataDirectory, context: Context) -> None:
         self.settings = settings
         self.metrics = Metrics(with_clients=False)
+        self._doors = Doors(settings)
         self.health = Health(self._lacks)
         self.store = open_store(
             context,
@@ -110,13 +112,15 @@ class StoreProcess:
         """Start everything, serve, stop in order."""
         LoopWatch().install(self.metrics)
         async with trio.open_nursery() as nursery:
-            await nursery.start(watch_signals, self._stopper(nursery))
+            await nursery.start(watch_signals, self._stopper(nursery), self._doors.read_again)
+            self._doors.register(self.metrics)
+            nursery.start_soon(self._doors.run)
             nursery.start_soon(self._context.run)
             nursery.start_soon(give_back_freed_memory)
             nursery.start_soon(look_for_garbage)
             if self.settings.metrics is not None:
                 pages = await open_listeners([self.settings.metrics], "--metrics")
-                await nursery.start(serve_health, pages, self.health, self.metrics)
+                await nursery.start(serve_health, pages, self.health, self.metrics, self._doors.metrics)
             register_store(self.metrics, self.store)
             register_nodes(self.metrics, (self.store.node,))
             register_keys(self.metrics, self._context)

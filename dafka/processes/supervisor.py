@@ -28,6 +28,7 @@ import trio
 
 from dafka.processes.catalogs import open_sqlite
 from dafka.processes.child import Child
+from dafka.processes.doors import Doors
 from dafka.processes.interpreter import set_up_interpreter
 from dafka.processes.parent import Process
 from dafka.processes.ready import PortFile, say_cluster_ready
@@ -62,6 +63,7 @@ def run(settings: Settings, ends_with: Process | None) -> int:
     """Serve until a signal; the exit code. Raises what has an `exit_code` and says what to do, possibly in an
     exception group.
     """
+    Doors(settings)  # what is wrong with its files is said before anything is started
     refuse_other_data(settings.data)
     directory = DataDirectory(settings.data / "catalog", Kind.GATEWAY)
     try:

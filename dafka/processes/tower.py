@@ -8,6 +8,7 @@ import logging
 
 import trio
 
+from dafka.processes.doors import Doors
 from dafka.processes.health import Health, serve_health
 from dafka.processes.mesh_keys import keys_of
 from dafka.processes.mesh_metrics import register_keys, register_tower
@@ -44,6 +45,7 @@ def run(settings: TowerSettings) -> int:
 async def _main(settings: TowerSettings, context: Context) -> None:
     host = await _address(settings.listen)
     check_exposure(host, has_keys=context.keys is not None, insecure=settings.insecure_mesh)
+    doors = Doors(settings)
     tower = Tower(context, host, settings.port_in, settings.port_out)
     try:
         tower.bind()
@@ -54,13 +56,15 @@ async def _main(settings: TowerSettings, context: Context) -> None:
     metrics, health = Metrics(with_clients=False), Health()
     register_tower(metrics, tower)
     register_keys(metrics, context)
+    doors.register(metrics)
     async with trio.open_nursery() as nursery:
-        await nursery.start(watch_signals, nursery.cancel_scope.cancel)
+        await nursery.start(watch_signals, nursery.cancel_scope.cancel, doors.read_again)
+        nursery.start_soon(doors.run)
         nursery.start_soon(context.run)
         await nursery.start(tower.run)
         if pages:
-            await nursery.start(serve_health, pages, health, metrics)
-            logger.info("metrics and health are on http://%s", _shown(pages[0]))
+            await nursery.start(serve_health, pages, health, metrics, doors.metrics)
+            logger.info("metrics and health are on %s://%s", doors.metrics.scheme, _shown(pages[0]))
         health.ready()
         say_tower_ready(settings.listen, tower.port_in, tower.port_out)
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gateway.cluster.cluster import Cluster
+    from gateway.quotas.client_quotas import Charges
 
 MAX_UNDER_WAY: Final = 10_000
 """Topics that wait to be created automatically, of all clients together: some megabytes of names. One
@@ -60,11 +61,12 @@ class AutomaticCreation:
         """Topics that are being created, or wait for it."""
         return len(self._under_way)
 
-    def ask(self, client: str, names: Iterable[str]) -> None:
+    def ask(self, client: str, names: Iterable[str], charges: Charges | None = None) -> None:
         """Have those of one request created that are missing and may be created; returns at once.
 
-        client: who asks (`gateway.common.clients`). Kafka's internal topics may not be created so. A request
-        for more topics and partitions than MAX_PARTITIONS_PER_REQUEST creates none of them.
+        client: who asks (`gateway.common.clients`); `charges`: by his quotas, what is too much is left out.
+        Kafka's internal topics may not be created so. A request for more topics and partitions than
+        MAX_PARTITIONS_PER_REQUEST creates none of them.
         """
         most = MAX_PARTITIONS_PER_REQUEST // (1 + self._cluster.settings.partitions)
         missing = list(islice(filter(self._is_missing, names), most + 1))
@@ -81,6 +83,9 @@ class AutomaticCreation:
         places = self._places
         room = max(0, places.share(client) - places.held(client))
         taken = [name for name in missing if name not in self._under_way][:room]
+        if charges is not None:
+            partitions = self._cluster.settings.partitions
+            taken = [name for name in taken if charges.may_change(partitions, strictly=True, waits=False)]
         if taken:
             self._under_way.update(taken)
             places.charge(client, len(taken))

@@ -26,6 +26,8 @@ def own_broker_configs(request: Request, broker: Cluster) -> dict[str, str]:
         "broker.rack": settings.rack or None,
         "controller.listener.names": "",
         "default.replication.factor": str(broker.stores.default_replication_factor),
+        "delegation.token.expiry.time.ms": str(settings.delegation_token_expiry_time_ms),
+        "delegation.token.max.lifetime.ms": str(settings.delegation_token_max_lifetime_ms),
         "group.initial.rebalance.delay.ms": str(settings.group_initial_rebalance_delay_ms),
         "group.max.session.timeout.ms": str(settings.group_max_session_timeout_ms),
         "group.max.size": str(settings.group_max_size),

@@ -3,7 +3,7 @@
 A resource is a topic, this node by its id, or the cluster's nodes by the broker without a name. The order of
 checks and the words are those of `kafka.server.ConfigAdminManager`, which looks at a request first, and
 `ConfigurationControlManager`, which changes what is left; so an unknown topic's configs are judged before the
-topic is missed.
+topic is missed, and a client that asks for nonsense hears so before it hears that it may not ask.
 """
 
 from __future__ import annotations
@@ -13,28 +13,29 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from gateway.administration.config_kinds import (
+    BROKER,
+    BROKER_LOGGER,
+    CLIENT_METRICS,
+    GROUP,
+    TOPIC,
+    configs_denied,
+)
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
 from gateway.common.costs import CONFIGS, ELEMENT
 from gateway.common.handlers import Request, Response
 from gateway.common.topic_names import invalid_topic_name
-from gateway.common.work import Work
 from gateway.configs.broker_validation import validate_broker_configs
 from gateway.configs.internal import check_internal_configs
 from gateway.configs.validation import validate_topic_configs
 from gateway.configs.values import quoted
+from gateway.security.access import Access
+from gateway.security.acls import Operation
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from gateway.cluster.cluster import Cluster
-
-UNKNOWN: Final = 0
-TOPIC: Final = 2
-BROKER: Final = 4
-BROKER_LOGGER: Final = 8
-CLIENT_METRICS: Final = 16
-GROUP: Final = 32
-"""Kinds of resources by their numbers (`ConfigResource.Type`)."""
 
 KNOWN_KINDS: Final = {
     BROKER_LOGGER: "log levels: start the gateway with --log-level",
@@ -56,9 +57,7 @@ async def answer_changes(
 ) -> Response:
     """The answer, of this class, to a request that changes configs: one result per resource."""
     body = request.body
-    outcomes = await change_resources(
-        broker, request.work, body.resources, change_of, validate_only=body.validate_only
-    )
+    outcomes = await _change_resources(request, broker, change_of)
     if not body.validate_only:
         await broker.remembered()
     results = []
@@ -75,30 +74,26 @@ async def answer_changes(
     return await answer_of(len(results), request, answer(throttle_time_ms=0, responses=results))
 
 
-async def change_resources(
-    broker: Cluster,
-    work: Work,
-    resources: Sequence[Any],
-    change_of: Callable[[Any, int], Change],
-    *,
-    validate_only: bool,
+async def _change_resources(
+    request: Request, broker: Cluster, change_of: Callable[[Any, int], Change]
 ) -> list[Outcome]:
     """Change each resource of a request; the outcomes are in the request's order.
 
     `change_of(resource, kind)` says what is to become of its configs, and raises KafkaError when what the
     request asks for cannot be meant.
     """
+    resources: Sequence[Any] = request.body.resources
     check_elements(len(resources) + sum(len(one.configs) for one in resources), "resources and configs")
     times = Counter((one.resource_type, one.resource_name) for one in resources)
     outcomes: list[Outcome] = []
     for resource in resources:
-        await work.before(CONFIGS + ELEMENT * len(resource.configs))
+        await request.work.before(CONFIGS + ELEMENT * len(resource.configs))
         try:
             if times[resource.resource_type, resource.resource_name] > 1:
                 message = "Each resource must appear at most once."
                 raise KafkaError(ErrorCode.INVALID_REQUEST, message)
             change = change_of(resource, resource.resource_type)
-            await _change(broker, resource, change, validate_only=validate_only)
+            await _change(request, broker, resource, change)
         except KafkaError as error:
             outcomes.append((error.code, error.message))
         else:
@@ -106,12 +101,16 @@ async def change_resources(
     return outcomes
 
 
-async def _change(broker: Cluster, resource: Any, change: Change, *, validate_only: bool) -> None:
+async def _change(request: Request, broker: Cluster, resource: Any, change: Change) -> None:
     kind, name = resource.resource_type, resource.resource_name
+    access, validate_only = request.access, request.body.validate_only
+    if kind == BROKER:
+        await _change_broker(access, broker, name, change, validate_only=validate_only)
+        return
+    if denied := configs_denied(access, Operation.ALTER_CONFIGS, kind, name):
+        raise denied
     if kind == TOPIC:
         await _change_topic(broker, name, change, validate_only=validate_only)
-    elif kind == BROKER:
-        await _change_broker(broker, name, change, validate_only=validate_only)
     elif kind in KNOWN_KINDS:
         raise _invalid(f"This gateway has no {KNOWN_KINDS[kind]} (resource type {kind}).")
     else:
@@ -140,7 +139,9 @@ async def _change_topic(broker: Cluster, name: str, change: Change, *, validate_
         await broker.alter_topic(topic, checked)
 
 
-async def _change_broker(broker: Cluster, name: str, change: Change, *, validate_only: bool) -> None:
+async def _change_broker(
+    access: Access, broker: Cluster, name: str, change: Change, *, validate_only: bool
+) -> None:
     if name and not _NUMBER.fullmatch(name):
         raise _invalid(f"Node id must be an integer, but it is: {quoted(name)}")
     if name and int(name) != broker.node_id:
@@ -152,9 +153,11 @@ async def _change_broker(broker: Cluster, name: str, change: Change, *, validate
         validate_broker_configs(changed, whole_cluster=node is None)
         return changed
 
-    if validate_only:
+    if validate_only or not access.is_unrestricted:
         checked(broker.dynamic.cluster if node is None else broker.dynamic.node)
-    else:
+    if denied := configs_denied(access, Operation.ALTER_CONFIGS, BROKER, name):
+        raise denied
+    if not validate_only:
         await broker.alter_broker(node, checked)
 
 

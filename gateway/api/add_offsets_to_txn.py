@@ -9,7 +9,8 @@ Version notes
   TRANSACTION_ABORTABLE, which does not happen here.
 
 Errors
-  As AddPartitionsToTxn.
+  As AddPartitionsToTxn. TRANSACTIONAL_ID_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED: the client may not
+  WRITE with the id, or READ the group.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from gateway.answers.encoding import answer
 from gateway.answers.fenced import as_known
 from gateway.common.costs import HASHED_CHARACTER, TRANSACTION_PARTITION
 from gateway.common.handlers import Request, Response, api
+from gateway.security.acls import Operation, ResourceType
 from gateway.transactions.adding import AddPartitions
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -48,6 +50,10 @@ async def _add(request: Request, broker: Broker) -> ErrorCode:
     """Raises KafkaError."""
     body, transactions = request.body, broker.transactions
     name = body.transactional_id
+    if not request.access.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if not request.access.may(Operation.READ, ResourceType.GROUP, body.group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
     if not name:
         return ErrorCode.INVALID_REQUEST
     await request.work.before(

@@ -2,16 +2,18 @@
 
 Behaviour
   The rules are those of `gateway.transactions.adding`; answered when it is durable. A partition that does not
-  exist is UNKNOWN_TOPIC_OR_PARTITION; one of an internal topic is TOPIC_AUTHORIZATION_FAILED, since the
-  gateway itself writes there; but other gateways add those of `__consumer_offsets`. If there is any such
-  partition none is added, and the others are OPERATION_NOT_ATTEMPTED.
+  exist is UNKNOWN_TOPIC_OR_PARTITION; one of a topic that the client may not WRITE to, or of an internal one,
+  is TOPIC_AUTHORIZATION_FAILED, since the gateway itself writes there; but other gateways add those of
+  `__consumer_offsets`. If there is any such partition none is added, and the others are
+  OPERATION_NOT_ATTEMPTED.
 
 Version notes
-  Up to v3 clients ask, for one transaction. v2 may answer PRODUCER_FENCED, before that it is
+  Up to v3 clients ask, for one transaction; they need WRITE for its id, or each partition is
+  TRANSACTIONAL_ID_AUTHORIZATION_FAILED. v2 may answer PRODUCER_FENCED, before that it is
   INVALID_PRODUCER_EPOCH. v3 is flexible. From v4 on other gateways ask, for many transactions, each of which
-  is judged by itself; and with `verify_only` nothing is added, and a partition that is not in the transaction
-  is TRANSACTION_ABORTABLE. Who adds while the producer's last transaction has to end waits for that for a
-  tenth of a second.
+  is judged by itself; it takes CLUSTER_ACTION. With `verify_only` nothing is added, and a partition that is
+  not in the transaction is TRANSACTION_ABORTABLE. Who adds while the producer's last transaction has to end
+  waits for that for a tenth of a second.
 
 Errors
   Not durable in five seconds, or no room for what is added (`gateway.transactions.room`):
@@ -27,13 +29,14 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from gateway.answers.element_limit import check_elements
-from gateway.answers.encoding import answer_of
+from gateway.answers.encoding import answer, answer_of
 from gateway.answers.fenced import as_known
 from gateway.common.clients import NOBODY
 from gateway.common.costs import ELEMENT, HASHED_CHARACTER, TRANSACTION_PARTITION
 from gateway.common.handlers import Request, Response, api
 from gateway.common.topic_names import is_internal
 from gateway.groups.internal_topic import OFFSETS_TOPIC
+from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
 from gateway.transactions.adding import AddPartitions
 from gateway.transactions.coordinator import UNTIL_FREE_SECONDS
 from gateway.transactions.metadata import BUMPS_EPOCH_FROM
@@ -77,6 +80,9 @@ async def add_partitions_to_txn(request: Request, broker: Broker) -> Response:
 
 async def _add_for_several(request: Request, broker: Broker) -> Response:
     """All of them are begun before the first one is waited for, so that they are written together."""
+    if not request.access.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return answer(request, _Answer(throttle_time_ms=0, error_code=error, results_by_transaction=[]))
     made: list[_Addition] = []
     elements = 0
     for asked in request.body.transactions:
@@ -117,6 +123,7 @@ class _Addition:
         self.elements = 0
         """Topics and partitions of the request so far."""
         self._version = request.header.api_version
+        self._access = request.access
         # Other gateways ask for theirs: an id is not one of theirs for that.
         self._client = request.client if self._version < BATCHED_SINCE_VERSION else NOBODY
         self._work = request.work
@@ -196,22 +203,32 @@ class _Addition:
 
     async def _look_up(self, topics: Sequence[Any]) -> None:
         self._topics = topics
+        refused_whole = ErrorCode.NONE
+        if self._version < BATCHED_SINCE_VERSION and not self._access.may(
+            Operation.WRITE, ResourceType.TRANSACTIONAL_ID, self.transactional_id
+        ):
+            refused_whole = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         for wanted in topics:
             await self._work.before(ELEMENT)
             self.elements += 1 + len(wanted.partitions)
             check_elements(self.elements, "topics and partitions")
-            topic = self._broker.topics.get(wanted.name)
-            # Other gateways add the offsets of groups by this.
-            is_offsets = wanted.name == OFFSETS_TOPIC and self._version >= BATCHED_SINCE_VERSION
-            internal = is_internal(wanted.name) and not is_offsets
+            refused = refused_whole or self._refusal(wanted.name)
+            topic = None if refused else self._broker.topics.get(wanted.name)
             for index in wanted.partitions:
                 await self._work.before(ELEMENT)
-                error = ErrorCode.NONE
-                if internal:
-                    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-                elif topic is None or not 0 <= index < len(topic.partitions):
+                error = refused
+                if not refused and (topic is None or not 0 <= index < len(topic.partitions)):
                     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 self._errors[wanted.name, index] = error
+
+    def _refusal(self, topic: str) -> ErrorCode:
+        """Whether the client may add partitions of this topic."""
+        if self._version >= BATCHED_SINCE_VERSION:
+            # Other gateways add the offsets of groups by this.
+            refused = is_internal(topic) and topic != OFFSETS_TOPIC
+        else:
+            refused = is_internal(topic) or not self._access.may(Operation.WRITE, ResourceType.TOPIC, topic)
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED if refused else ErrorCode.NONE
 
     def _fail(self, error: ErrorCode) -> None:
         """Answer this, which may be no error, for every partition."""

@@ -5,7 +5,8 @@ Behaviour
   now has handed it over, and again whenever it has been away. ListPartitionReassignments lists those that are
   still on their way; to cancel one (null) has it stay where it is, and is NO_REASSIGNMENT_IN_PROGRESS for
   any other. A partition that is not there is UNKNOWN_TOPIC_OR_PARTITION. A timeout of 0 or less:
-  REQUEST_TIMED_OUT for all of them.
+  REQUEST_TIMED_OUT for all of them. It takes ALTER on the cluster: CLUSTER_AUTHORIZATION_FAILED for the whole
+  and for each partition.
 
 Differs from Kafka
   Which stores keep a partition is its leader's choice, segment by segment, and a store is replaced by
@@ -22,12 +23,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gateway.administration.topic_creation import check_replicas
+from gateway.answers.denied import cluster_denied
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
 from gateway.cluster.preferred_leaders import Wish
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.configs.values import quoted
+from gateway.security.acls import Operation
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -50,7 +53,9 @@ async def alter_partition_reassignments(request: Request, broker: Broker) -> Res
     """Judge each assignment, and have those be wanted that can be."""
     body = request.body
     check_elements(sum(1 + len(topic.partitions) for topic in body.topics), "partitions")
-    whole = KafkaError(ErrorCode.REQUEST_TIMED_OUT) if body.timeout_ms <= 0 else None
+    whole = cluster_denied(request.access, Operation.ALTER)
+    if whole is None and body.timeout_ms <= 0:
+        whole = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
     topics: list[Any] = []
     wishes: list[tuple[Any, Wish]] = []
     for topic in body.topics:
@@ -58,12 +63,11 @@ async def alter_partition_reassignments(request: Request, broker: Broker) -> Res
         partitions = []
         for wanted in topic.partitions:
             await request.work.before(ELEMENT)
-            index = wanted.partition_index
-            result = _Partition(partition_index=index, error_code=ErrorCode.NONE, error_message=None)
+            result = _result(wanted.partition_index, whole)
             partitions.append(result)
+            if whole is not None:
+                continue
             try:
-                if whole is not None:
-                    raise whole
                 wishes.append((result, _wish(broker, topic.name, wanted)))
             except KafkaError as refused:
                 result.error_code, result.error_message = refused.code, refused.message
@@ -80,6 +84,12 @@ async def alter_partition_reassignments(request: Request, broker: Broker) -> Res
         responses=topics,
     )
     return await answer_of(sum(1 + len(topic.partitions) for topic in topics), request, answer)
+
+
+def _result(index: int, error: KafkaError | None) -> Any:
+    if error is None:
+        return _Partition(partition_index=index, error_code=ErrorCode.NONE, error_message=None)
+    return _Partition(partition_index=index, error_code=error.code, error_message=error.message)
 
 
 def _said(whole: KafkaError | None, topics: Sequence[Any]) -> str | None:

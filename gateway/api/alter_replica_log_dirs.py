@@ -6,7 +6,8 @@ Behaviour
   choice, segment by segment, and a store is replaced by `dafka store replace`. A directory that is no store
   is LOG_DIR_NOT_FOUND, whatever is to lie there; a store that is away KAFKA_STORAGE_ERROR; a partition that
   is not there UNKNOWN_TOPIC_OR_PARTITION. A partition that is named more than once counts for the directory
-  that comes last. A name too long for a directory of Kafka's is INVALID_TOPIC_EXCEPTION.
+  that comes last. A name too long for a directory of Kafka's is INVALID_TOPIC_EXCEPTION. It takes ALTER on
+  the cluster: CLUSTER_AUTHORIZATION_FAILED for each partition as the request has it.
 
 Version notes
   v2 is flexible.
@@ -17,13 +18,16 @@ Differs from Kafka
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.administration.log_directories import log_directories
+from gateway.answers.denied import cluster_denied
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
+from gateway.security.acls import Operation
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -52,6 +56,8 @@ async def alter_replica_log_dirs(request: Request, broker: Broker) -> Response:
     directories = request.body.dirs
     asked = sum(1 + len(topic.partitions) for directory in directories for topic in directory.topics)
     check_elements(asked + len(directories), "partitions")
+    if denied := cluster_denied(request.access, Operation.ALTER):
+        return await _refused(request, asked, denied.code)
     wanted: dict[tuple[str, int], str] = {}
     for directory in directories:
         for topic in directory.topics:
@@ -62,9 +68,25 @@ async def alter_replica_log_dirs(request: Request, broker: Broker) -> Response:
     for (name, index), path in wanted.items():
         await request.work.before(ELEMENT)
         error = _judged(broker, name, index, known, path)
-        results.setdefault(name, []).append(_Partition(partition_index=index, error_code=error))
+        results.setdefault(name, []).append(_partition(index, error))
     topics = [_Topic(topic_name=name, partitions=partitions) for name, partitions in results.items()]
     return await answer_of(len(wanted) + len(topics), request, _Answer(throttle_time_ms=0, results=topics))
+
+
+async def _refused(request: Request, asked: int, error: ErrorCode) -> Response:
+    topics = []
+    for directory in request.body.dirs:
+        for topic in directory.topics:
+            await request.work.before(ELEMENT)
+            of = partial(_partition, error=error)
+            topics.append(
+                _Topic(topic_name=topic.name, partitions=await request.work.each(of, topic.partitions))
+            )
+    return await answer_of(asked, request, _Answer(throttle_time_ms=0, results=topics))
+
+
+def _partition(index: int, error: ErrorCode) -> Any:
+    return _Partition(partition_index=index, error_code=error)
 
 
 def _judged(broker: Broker, name: str, index: int, known: Mapping[str, StoreEntry], path: str) -> ErrorCode:

@@ -7,10 +7,11 @@ Behaviour
   the same. A topic that is there twice is INVALID_REQUEST, once, and is not changed; so it is in Kafka, and
   those come first in the answer. A number that is not higher than the present one is INVALID_PARTITIONS, a
   topic that does not exist UNKNOWN_TOPIC_OR_PARTITION. A timeout of 0 or less is REQUEST_TIMED_OUT for all of
-  them, and nothing changes.
+  them, and nothing changes. It takes ALTER on each topic: TOPIC_AUTHORIZATION_FAILED, whether there is such a
+  topic or not, unless it is there twice.
 
 Version notes
-  v2 is flexible. v3 is v2 for a server that throttles, which this one does not.
+  v2 is flexible. v3 can be told THROTTLING_QUOTA_EXCEEDED.
 
 Differs from Kafka
   Kafka adds partitions to its internal topics, too, and then does not find the groups that were kept there:
@@ -24,16 +25,19 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.administration.mutations import charge_partitions
 from gateway.administration.topic_creation import (
     MAX_PARTITIONS_PER_REQUEST,
     bad_assignment,
     check_replicas,
     check_room,
 )
+from gateway.answers.denied import permitted
 from gateway.answers.element_limit import MAX_CHANGED, check_elements
 from gateway.answers.encoding import answer_of
 from gateway.common.costs import CONFIGS, ELEMENT
 from gateway.common.handlers import Request, Response, api
+from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -41,6 +45,9 @@ from wireproto.kafka.schemas import RESPONSE_CLASSES
 if TYPE_CHECKING:
     from gateway.broker import Broker
     from gateway.log.topic import Topic
+
+STRICT_FROM_VERSION: Final = 3
+"""From this version on what would be too many changes is refused."""
 
 _Answer: Any = RESPONSE_CLASSES[ApiKey.CREATE_PARTITIONS]
 
@@ -56,15 +63,21 @@ async def create_partitions(request: Request, broker: Broker) -> Response:
     for name in (name for name, count in times.items() if count > 1):
         await request.work.before(ELEMENT)
         results.append(_result(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
-    if once and body.timeout_ms <= 0:
+    alterable = await permitted(request, Operation.ALTER, ResourceType.TOPIC, [topic.name for topic in once])
+    refused = [topic.name for topic in once if topic.name not in alterable]
+    results += await request.work.each(_denied, refused)
+    allowed = [topic for topic in once if topic.name in alterable]
+    if allowed and body.timeout_ms <= 0:
         results = await request.work.each(_timed_out, body.topics)
         return await answer_of(len(results), request, _Answer(throttle_time_ms=0, results=results))
     left = MAX_PARTITIONS_PER_REQUEST
-    for wanted in once:
+    for wanted in allowed:
         await request.work.before(CONFIGS)
         try:
             topic = _check(broker, wanted, left)
-            left -= wanted.count - len(topic.partitions)
+            additional = wanted.count - len(topic.partitions)
+            charge_partitions(request, additional, strict_from=STRICT_FROM_VERSION)
+            left -= additional
             if not body.validate_only:
                 await broker.add_partitions(topic, wanted.count)
         except KafkaError as error:
@@ -74,6 +87,10 @@ async def create_partitions(request: Request, broker: Broker) -> Response:
     if not body.validate_only:
         await broker.remembered()
     return await answer_of(len(results), request, _Answer(throttle_time_ms=0, results=results))
+
+
+def _denied(name: str) -> Any:
+    return _result(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 def _timed_out(topic: Any) -> Any:

@@ -10,6 +10,11 @@ Behaviour
   and nothing is created. A replication factor above the number of stores is INVALID_REPLICATION_FACTOR,
   unless the gateway was started with --relax-replication-factor: then it is kept as it was given.
 
+  It takes CREATE on the cluster, or else on each topic: TOPIC_AUTHORIZATION_FAILED, whether there is such a
+  topic or not; but a name that is there twice, or `__cluster_metadata`, is that for everybody. Who may create
+  a topic hears that it exists. The answer tells of a created topic's configs, partitions and replication
+  factor to whoever has DESCRIBE_CONFIGS on it.
+
 Version notes
   v4 allows -1 without an assignment; we allow it in earlier versions too, as Kafka does. v5 returns
   configs, partitions and replication factor. v7 returns the topic's id (a random one with `validate_only`).
@@ -22,23 +27,27 @@ Differs from Kafka
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid4
 
 from gateway.administration.broker_values import own_broker_configs
+from gateway.administration.mutations import charge_partitions
 from gateway.administration.topic_creation import (
     MAX_PARTITIONS_PER_REQUEST,
     NewTopic,
     check_new_topic,
     create_topic,
 )
+from gateway.answers.denied import denied, permitted
 from gateway.answers.element_limit import MAX_CHANGED, check_elements
 from gateway.answers.encoding import answer_of
 from gateway.common.costs import CONFIGS
 from gateway.common.handlers import Request, Response, api
 from gateway.common.topic_names import CLUSTER_METADATA_TOPIC
 from gateway.configs.describe import DescribedConfig, Dynamic, describe_topic_configs
+from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -46,8 +55,13 @@ from wireproto.kafka.schemas import RESPONSE_CLASSES
 if TYPE_CHECKING:
     from gateway.broker import Broker
 
+STRICT_FROM_VERSION: Final = 6
+"""From this version on a topic that would be too many changes is refused."""
+
 NOT_TOLD: Final = -1
 """Number of partitions and replication factor of a topic that was not created."""
+
+_DENIED: Final = denied(ResourceType.TOPIC)
 
 _Answer: Any = RESPONSE_CLASSES[ApiKey.CREATE_TOPICS]
 _Result: Any = _Answer.CreatableTopicResult
@@ -61,7 +75,9 @@ async def create_topics(request: Request, broker: Broker) -> Response:
     check_elements(len(body.topics), "topics", MAX_CHANGED)
     times = Counter(topic.name for topic in body.topics)
     once = [topic for topic in body.topics if times[topic.name] == 1]
-    wanted = [topic for topic in once if topic.name != CLUSTER_METADATA_TOPIC]
+    named = [topic.name for topic in once if topic.name != CLUSTER_METADATA_TOPIC]
+    creatable = await _creatable(request, named)
+    wanted = [topic for topic in once if topic.name in creatable]
     if wanted and body.timeout_ms <= 0:
         refused = partial(_refused, error=ErrorCode.REQUEST_TIMED_OUT, message=None)
         results = await request.work.each(refused, [topic.name for topic in body.topics])
@@ -79,11 +95,20 @@ async def create_topics(request: Request, broker: Broker) -> Response:
             await broker.remembered()
     refused = partial(_refused, error=ErrorCode.INVALID_REQUEST, message="Duplicate topic name.")
     results += await request.work.each(refused, [name for name, count in times.items() if count > 1])
-    if len(wanted) < len(once):
+    if len(named) < len(once):
         message = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
         results.append(_refused(CLUSTER_METADATA_TOPIC, ErrorCode.INVALID_REQUEST, message))
+    refused = partial(_refused, error=_DENIED.code, message="Authorization failed.")
+    results += await request.work.each(refused, [name for name in named if name not in creatable])
     elements = sum(1 + len(result.configs) for result in results)
     return await answer_of(elements, request, _Answer(throttle_time_ms=0, topics=results))
+
+
+async def _creatable(request: Request, names: list[str]) -> Collection[str]:
+    """Those of these topics that the client may create."""
+    if request.access.sees(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return frozenset(names)
+    return await permitted(request, Operation.CREATE, ResourceType.TOPIC, names)
 
 
 def _size(topics: list[Any]) -> int:
@@ -95,6 +120,8 @@ class _Creation:
     """The topics of one request. Equal configs in the answer are built once."""
 
     def __init__(self, request: Request, broker: Broker) -> None:
+        self._access = request.access
+        self._request = request
         self._only_validate: bool = request.body.validate_only
         self._broker = broker
         self._static = own_broker_configs(request, broker)
@@ -113,6 +140,7 @@ class _Creation:
                 {config.name: config.value for config in wanted.configs},
                 [(each.partition_index, each.broker_ids) for each in wanted.assignments],
             )
+            charge_partitions(self._request, new.partitions, strict_from=STRICT_FROM_VERSION)
             if self._only_validate:
                 return self._created(new, uuid4())
             if self._no_controller is not None:
@@ -125,6 +153,17 @@ class _Creation:
         return self._created(new, UUID(bytes=topic.id))
 
     def _created(self, new: NewTopic, topic_id: UUID) -> Any:
+        if not self._access.sees(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, new.name):
+            return _Result(
+                name=new.name,
+                topic_id=topic_id,
+                error_code=ErrorCode.NONE,
+                error_message=None,
+                topic_config_error_code=_DENIED.code,
+                num_partitions=NOT_TOLD,
+                replication_factor=NOT_TOLD,
+                configs=[],
+            )
         dynamic = Dynamic(self._broker.dynamic.node, self._broker.dynamic.cluster)
         configs = describe_topic_configs(new.configs, self._static, dynamic, as_given=True)
         return _Result(

@@ -2,7 +2,8 @@
 
 Behaviour
   Each group has its own result: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, or no error once that is durable. A
-  group that is named twice is answered once.
+  group that is named twice is answered once. Those that the client may not DELETE come last
+  (GROUP_AUTHORIZATION_FAILED).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
+from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -37,10 +39,14 @@ _Answer: Any = RESPONSE_CLASSES[ApiKey.DELETE_GROUPS]
 async def delete_groups(request: Request, broker: Broker) -> Response:
     """Delete each group on its own."""
     results: dict[str, ErrorCode] = {}
+    refused: list[tuple[str, ErrorCode]] = []
     groups: list[Group] = []
     check_elements(len(request.body.groups_names), "groups")
     for group_id in dict.fromkeys(request.body.groups_names):
         await request.work.before(ELEMENT)
+        if not request.access.may(Operation.DELETE, ResourceType.GROUP, group_id):
+            refused.append((group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            continue
         results[group_id] = ErrorCode.NONE
         try:
             groups.append(broker.groups.for_delete(group_id))
@@ -50,7 +56,7 @@ async def delete_groups(request: Request, broker: Broker) -> Response:
     async with trio.open_nursery() as nursery:
         for _ in range(min(CONCURRENT_DELETIONS, len(groups))):
             nursery.start_soon(_delete_some, broker, groups, results, until)
-    answered = await request.work.each(_result, results.items())
+    answered = await request.work.each(_result, [*results.items(), *refused])
     return await answer_of(len(answered), request, _Answer(throttle_time_ms=0, results=answered))
 
 

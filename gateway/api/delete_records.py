@@ -8,7 +8,8 @@ Behaviour
   topic INVALID_TOPIC_EXCEPTION; a partition that is not there UNKNOWN_TOPIC_OR_PARTITION. A partition that is
   there twice gets the last one of its offsets. All partitions of a request move together, in as few
   transactions as may be. It is answered when a majority of the stores remembers it; if they do not for two
-  seconds, REQUEST_TIMED_OUT: it may be asked again.
+  seconds, REQUEST_TIMED_OUT: it may be asked again. It takes DELETE on the topic: TOPIC_AUTHORIZATION_FAILED
+  for each partition, whether it is there or not.
 
 Version notes
   v1 is v0 for a server that throttles. v2 is flexible.
@@ -18,10 +19,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.answers.denied import permitted
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
+from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 
 NO_LOW_WATERMARK: Final = -1
 
+_UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
 _Answer: Any = RESPONSE_CLASSES[ApiKey.DELETE_RECORDS]
 _Topic: Any = _Answer.DeleteRecordsTopicResult
 _Partition: Any = _Topic.DeleteRecordsPartitionResult
@@ -41,12 +46,14 @@ _Partition: Any = _Topic.DeleteRecordsPartitionResult
 async def delete_records(request: Request, broker: Broker) -> Response:
     """Move the log starts; one result per partition."""
     check_elements(sum(1 + len(topic.partitions) for topic in request.body.topics), "partitions")
+    names = [topic.name for topic in request.body.topics]
+    deletable = await permitted(request, Operation.DELETE, ResourceType.TOPIC, names)
     found: dict[str, dict[int, Partition | None]] = {}
     wanted: dict[Partition, int] = {}
     done = 0
     for asked in request.body.topics:
         await request.work.before(ELEMENT)
-        topic = broker.topics.get(asked.name)
+        topic = broker.topics.get(asked.name) if asked.name in deletable else None
         partitions = found.setdefault(asked.name, {})
         for one in asked.partitions:
             await request.work.before(ELEMENT)
@@ -60,17 +67,16 @@ async def delete_records(request: Request, broker: Broker) -> Response:
     topics = []
     for name, partitions in found.items():
         results = []
+        missing = KafkaError(_UNKNOWN if name in deletable else ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         for index, partition in partitions.items():
             await request.work.before(ELEMENT)
-            results.append(_result(index, None if partition is None else outcomes[partition]))
+            results.append(_result(index, missing if partition is None else outcomes[partition]))
         if results:
             topics.append(_Topic(name=name, partitions=results))
     return await answer_of(done + len(topics), request, _Answer(throttle_time_ms=0, topics=topics))
 
 
-def _result(index: int, outcome: int | KafkaError | None) -> Any:
-    if outcome is None:
-        outcome = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+def _result(index: int, outcome: int | KafkaError) -> Any:
     if isinstance(outcome, KafkaError):
         return _Partition(partition_index=index, low_watermark=NO_LOW_WATERMARK, error_code=outcome.code)
     return _Partition(partition_index=index, low_watermark=outcome, error_code=ErrorCode.NONE)

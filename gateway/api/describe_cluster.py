@@ -2,7 +2,8 @@
 
 Behaviour
   The gateways that are alive, and the controller among them, as Metadata tells them. Authorized operations
-  are the lowest int32, "not asked for", unless they are; then all of them.
+  are the lowest int32, "not asked for", unless they are; then all that the client may do, or 0 if DESCRIBE on
+  the cluster is not among it. Everything else is told to everybody.
 
 Version notes
   v1 asks for brokers or for controllers (KIP-919): a broker's listener refuses the latter with
@@ -15,14 +16,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.answers.encoding import answer
-from gateway.answers.operations import CLUSTER_OPERATIONS
 from gateway.common.handlers import Request, Response, api
+from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
+    from gateway.security.access import Access
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
@@ -50,9 +52,18 @@ async def describe_cluster(request: Request, broker: Broker) -> Response:
         cluster_id=broker.cluster_id,
         controller_id=broker.gateways.controller(request.local_address),
         brokers=nodes,
-        authorized_operations=CLUSTER_OPERATIONS if body.include_cluster_authorized_operations else None,
+        authorized_operations=(
+            _operations(request.access) if body.include_cluster_authorized_operations else None
+        ),
     )
     return answer(request, response)
+
+
+def _operations(access: Access) -> frozenset[Operation]:
+    """What the client may do with the cluster, if it may know."""
+    if not access.sees(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return frozenset()
+    return access.operations(ResourceType.CLUSTER, CLUSTER_NAME)
 
 
 def _refused(endpoint_type: int) -> Any:

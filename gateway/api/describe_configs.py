@@ -9,6 +9,9 @@ Behaviour
   INVALID_TOPIC_EXCEPTION, an unknown topic UNKNOWN_TOPIC_OR_PARTITION, another broker's id INVALID_REQUEST. A
   broker without a name means what is set for all nodes of the cluster.
 
+  It takes DESCRIBE_CONFIGS on the topic, on the group, on the cluster for the rest; that comes before whether
+  there is such a resource. What may not be seen comes last in the answer.
+
 Version notes
   v1 brings sources and synonyms. v3 adds the type, and documentation when asked for. v4 is flexible.
 
@@ -29,6 +32,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.administration.broker_values import own_broker_configs
+from gateway.administration.config_kinds import BROKER, CLIENT_METRICS, GROUP, TOPIC, configs_denied
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
 from gateway.common.costs import CONFIGS
@@ -42,6 +46,7 @@ from gateway.configs.describe import (
     describe_topic_configs,
 )
 from gateway.configs.values import quoted
+from gateway.security.acls import Operation
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -49,10 +54,7 @@ from wireproto.kafka.schemas import RESPONSE_CLASSES
 if TYPE_CHECKING:
     from gateway.broker import Broker
 
-TOPIC: Final = 2
-BROKER: Final = 4
-
-_WITHOUT_CONFIGS: Final = {16: "Client metrics subscription", 32: "Group"}
+_WITHOUT_CONFIGS: Final = {CLIENT_METRICS: "Client metrics subscription", GROUP: "Group"}
 """Types of resources that have none here, and what Kafka calls them."""
 
 MAX_CONFIGS: Final = 200_000
@@ -71,26 +73,32 @@ async def describe_configs(request: Request, broker: Broker) -> Response:
     """Describe each resource; nothing is read from anywhere."""
     check_elements(len(request.body.resources), "resources")
     description = _Description(request, broker)
-    results = []
+    results, hidden = [], []
     for resource in request.body.resources:
         await request.work.before(CONFIGS)
+        kind, name = resource.resource_type, resource.resource_name
+        if denied := configs_denied(request.access, Operation.DESCRIBE_CONFIGS, kind, name):
+            hidden.append(_result(resource, [], denied.code, denied.message))
+            continue
         try:
-            configs, error, message = description.of(resource), ErrorCode.NONE, ""
+            results.append(_result(resource, description.of(resource), ErrorCode.NONE, ""))
         except KafkaError as refused:
-            configs, error, message = [], refused.code, refused.message
-            if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                message = ""  # as Kafka
-        results.append(
-            _Result(
-                error_code=error,
-                error_message=message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-                configs=configs,
-            )
-        )
+            # As Kafka, a topic that is not there has no message.
+            unknown = refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            results.append(_result(resource, [], refused.code, "" if unknown else refused.message))
+    results += hidden
     elements = len(results) + MAX_CONFIGS - description.left
     return await answer_of(elements, request, _Answer(throttle_time_ms=0, results=results))
+
+
+def _result(resource: Any, configs: list[Any], error: ErrorCode, message: str) -> Any:
+    return _Result(
+        error_code=error,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=configs,
+    )
 
 
 class _Description:

@@ -1,11 +1,12 @@
 """DescribeGroups (key 15), versions 0 to 6: state and members of groups.
 
 Behaviour
-  What members sent, and the protocol, are shown while a group is Stable only. A group that does not exist is
+  Groups that the client may not DESCRIBE come first (GROUP_AUTHORIZATION_FAILED). What members sent, and the
+  protocol, are shown while a group is Stable only. A group that does not exist is
   "Dead" without an error, and from v6 on GROUP_ID_NOT_FOUND (KIP-1043).
 
 Version notes
-  v3 may be asked what the client may do to the group: everything. v4 names static members' instances, v6
+  v3 may be asked what the client may do to a group that has no error. v4 names static members' instances, v6
   errors.
 """
 
@@ -14,10 +15,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.answers.encoding import answer_of
-from gateway.answers.operations import GROUP_OPERATIONS
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.groups.group_state import GroupState
+from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -39,10 +40,12 @@ _Answer: Any = RESPONSE_CLASSES[ApiKey.DESCRIBE_GROUPS]
 @api(key=ApiKey.DESCRIBE_GROUPS, name="DescribeGroups", min_version=0, max_version=6)
 async def describe_groups(request: Request, broker: Broker) -> Response:
     """Describe each group on its own."""
-    described, members, size = [], 0, 0
+    refused, described, members, size = [], [], 0, 0
     for group_id in request.body.groups:
         await request.work.before(ELEMENT)
-        if size > MAX_DESCRIBED_BYTES:
+        if not request.access.may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+            refused.append(_described(request, group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        elif size > MAX_DESCRIBED_BYTES:
             message = "ask for fewer groups at a time"
             described.append(_described(request, group_id, ErrorCode.POLICY_VIOLATION, message))
         else:
@@ -52,8 +55,8 @@ async def describe_groups(request: Request, broker: Broker) -> Response:
                 members += len(answer.members)
                 size += machine.size
     await request.reserve_if_large(size)
-    response = _Answer(throttle_time_ms=0, groups=described)
-    return await answer_of(len(described) + members, request, response)
+    response = _Answer(throttle_time_ms=0, groups=refused + described)
+    return await answer_of(len(response.groups) + members, request, response)
 
 
 def _describe(request: Request, broker: Broker, group_id: str) -> tuple[Any, GroupMachine | None]:
@@ -78,7 +81,7 @@ def _describe(request: Request, broker: Broker, group_id: str) -> tuple[Any, Gro
         members=[
             _member(member, machine.protocol if stable else None) for member in machine.roster.members()
         ],
-        authorized_operations=_operations(request, ErrorCode.NONE),
+        authorized_operations=_operations(request, group_id, ErrorCode.NONE),
     )
     return described, machine
 
@@ -94,9 +97,10 @@ def _member(member: Member, protocol: str | None) -> Any:
     )
 
 
-def _operations(request: Request, error: ErrorCode) -> frozenset[int] | None:
-    asked = request.body.include_authorized_operations and error is ErrorCode.NONE
-    return GROUP_OPERATIONS if asked else None
+def _operations(request: Request, group_id: str, error: ErrorCode) -> frozenset[Operation] | None:
+    if not request.body.include_authorized_operations or error is not ErrorCode.NONE:
+        return None
+    return request.access.operations(ResourceType.GROUP, group_id)
 
 
 def _described(request: Request, group_id: str, error: ErrorCode, message: str | None = None) -> Any:
@@ -110,5 +114,5 @@ def _described(request: Request, group_id: str, error: ErrorCode, message: str |
         protocol_type="",
         protocol_data="",
         members=[],
-        authorized_operations=_operations(request, error),
+        authorized_operations=_operations(request, group_id, error),
     )

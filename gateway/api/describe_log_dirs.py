@@ -6,7 +6,8 @@ Behaviour
   it is a member of, the open one included. A store that does not answer is KAFKA_STORAGE_ERROR, without
   partitions. Null means all partitions; one that is not there is passed over. Nothing lags, and no log is a
   future one. Each of several gateways tells of the partitions that it leads, as tools ask all of them and add
-  up what they say; and each tells of all disks.
+  up what they say; and each tells of all disks. It takes DESCRIBE on the cluster: without it there are no
+  directories, and no store is asked.
 
 Version notes
   v2 is flexible. v3 has an error for the whole answer, v4 the disk, v5 whether the directory is cordoned:
@@ -26,12 +27,14 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from gateway.administration.log_directories import log_directories
-from gateway.answers.encoding import answer_of
+from gateway.answers.denied import cluster_denied
+from gateway.answers.encoding import answer, answer_of
 from gateway.cluster.stores import LEAVING, REMOVING
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.common.work import Work
 from gateway.log.segment_sizes import count_sizes
+from gateway.security.acls import Operation
 from mesh.reader import UNKNOWN_BYTES
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
@@ -63,6 +66,8 @@ _Sizes = dict[str, dict[str, dict[int, int]]]
 @api(key=ApiKey.DESCRIBE_LOG_DIRS, name="DescribeLogDirs", min_version=1, max_version=5)
 async def describe_log_dirs(request: Request, broker: Broker) -> Response:
     """Ask the stores, and sum up what is known of segments."""
+    if denied := cluster_denied(request.access, Operation.DESCRIBE):
+        return answer(request, _Answer(throttle_time_ms=0, error_code=denied.code, results=[]))
     partitions = await _asked(request, broker)
     disks: dict[str, Disk] = {}
     directories = log_directories(broker.stores)
@@ -82,8 +87,8 @@ async def describe_log_dirs(request: Request, broker: Broker) -> Response:
         for path, store in directories.items()
     ]
     elements = sum(len(topic.partitions) for result in results for topic in result.topics)
-    answer = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, results=results)
-    return await answer_of(elements, request, answer)
+    whole = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, results=results)
+    return await answer_of(elements, request, whole)
 
 
 async def _asked(request: Request, broker: Broker) -> list[Partition]:

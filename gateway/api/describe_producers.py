@@ -4,7 +4,9 @@ Behaviour
   Per producer: id, epoch, the last sequence that was appended (-1: none since a marker raised the epoch), the
   largest timestamp of its last batch or marker, the epoch of the coordinator that ended its last transaction,
   and where its open one begins (-1: none). A partition that is not there is UNKNOWN_TOPIC_OR_PARTITION, an
-  invalid topic name INVALID_TOPIC_EXCEPTION, a partition that is not recovered NOT_LEADER_OR_FOLLOWER.
+  invalid topic name INVALID_TOPIC_EXCEPTION, a partition that is not recovered NOT_LEADER_OR_FOLLOWER. It
+  takes READ on the topic: TOPIC_AUTHORIZATION_FAILED, whether there is such a topic or not, if its name is
+  valid.
 
 Version notes
   There is one version.
@@ -15,19 +17,25 @@ Differs from Kafka
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.answers.denied import denied
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
 from gateway.common.costs import COUNTED, ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.common.topic_names import invalid_topic_name
+from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gateway.broker import Broker
+    from gateway.security.access import Access
 
 MAX_PRODUCERS_PER_ANSWER: Final = 100_000
 """Producers in one answer: some 4 MB. A request of a few bytes could name one partition over and over."""
@@ -46,26 +54,34 @@ async def describe_producers(request: Request, broker: Broker) -> Response:
     """Describe the producers of each partition."""
     check_elements(sum(1 + len(topic.partition_indexes) for topic in request.body.topics), "partitions")
     left = MAX_PRODUCERS_PER_ANSWER
+    refusals = await _refusals(request)
     # Before it is made, by many connections at once.
-    await request.reserve_if_large(PRODUCER_BYTES * await _count(request, broker))
+    await request.reserve_if_large(PRODUCER_BYTES * await _count(request, broker, refusals))
     done = 0
     topics = []
-    for topic in request.body.topics:
+    for topic, refusal in zip(request.body.topics, refusals, strict=True):
         await request.work.before(ELEMENT)
         done += 1
         partitions = []
         for index in topic.partition_indexes:
-            await request.work.before(ELEMENT + COUNTED * _known(broker, topic.name, index, left))
+            known = 0 if refusal is not None else _known(broker, topic.name, index, left)
+            await request.work.before(ELEMENT + COUNTED * known)
             done += 1
-            error, message, found = ErrorCode.NONE, None, []
+            if refusal is not None:
+                partitions.append(_refused(index, refusal))
+                continue
             try:
                 found = _producers(broker, topic.name, index, left)
-            except KafkaError as refused:
-                error, message = refused.code, refused.message
+            except KafkaError as error:
+                partitions.append(_refused(index, error))
+                continue
             left -= len(found)
             partitions.append(
                 _Partition(
-                    partition_index=index, error_code=error, error_message=message, active_producers=found
+                    partition_index=index,
+                    error_code=ErrorCode.NONE,
+                    error_message=None,
+                    active_producers=found,
                 )
             )
         topics.append(_Topic(name=topic.name, partitions=partitions))
@@ -73,11 +89,32 @@ async def describe_producers(request: Request, broker: Broker) -> Response:
     return await answer_of(elements, request, _Answer(throttle_time_ms=0, topics=topics))
 
 
-async def _count(request: Request, broker: Broker) -> int:
+def _refused(index: int, error: KafkaError) -> Any:
+    return _Partition(
+        partition_index=index, error_code=error.code, error_message=error.message, active_producers=[]
+    )
+
+
+async def _refusals(request: Request) -> Sequence[KafkaError | None]:
+    """Why nothing is told of a topic, whether it is there or not; None where it may be."""
+    topics, access = request.body.topics, request.access
+    if access.is_unrestricted:
+        return [None] * len(topics)
+    return await request.work.each(partial(_refusal, access), topics)
+
+
+def _refusal(access: Access, topic: Any) -> KafkaError | None:
+    # An invalid name is that for everybody.
+    if invalid_topic_name(topic.name) or access.may(Operation.READ, ResourceType.TOPIC, topic.name):
+        return None
+    return denied(ResourceType.TOPIC)
+
+
+async def _count(request: Request, broker: Broker, refusals: Sequence[KafkaError | None]) -> int:
     """How many producers the answer has at most."""
     found = 0
-    for topic in request.body.topics:
-        for index in topic.partition_indexes:
+    for topic, refusal in zip(request.body.topics, refusals, strict=True):
+        for index in topic.partition_indexes if refusal is None else ():
             await request.work.before(COUNTED)
             found += _known(broker, topic.name, index, MAX_PRODUCERS_PER_ANSWER)
     return min(found, MAX_PRODUCERS_PER_ANSWER)

@@ -4,7 +4,8 @@ Behaviour
   The only partition is `__cluster_metadata`-0; anything else is UNKNOWN_TOPIC_OR_PARTITION. The controller
   that Metadata names is its leader and only voter; where several gateways share the catalog the others are
   observers. The high watermark is the revision of the catalog, which goes up by one with each change; so is
-  everybody's end of the log.
+  everybody's end of the log. It takes DESCRIBE on the cluster: without it the answer has the error
+  alone.
 
 Version notes
   v1 says when each replica was last heard of: now. v2 has messages, directory ids (none here) and the voters'
@@ -15,11 +16,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.answers.denied import cluster_denied
 from gateway.answers.element_limit import check_elements
-from gateway.answers.encoding import answer_of
+from gateway.answers.encoding import answer, answer_of
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.common.topic_names import CLUSTER_METADATA_TOPIC
+from gateway.security.acls import Operation
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -41,6 +44,9 @@ _Partition: Any = _Topic.PartitionData
 async def describe_quorum(request: Request, broker: Broker) -> Response:
     """Describe the one partition of the metadata."""
     check_elements(sum(1 + len(topic.partitions) for topic in request.body.topics), "partitions")
+    if denied := cluster_denied(request.access, Operation.DESCRIBE):
+        refused = _Answer(error_code=denied.code, error_message=denied.message, topics=[], nodes=[])
+        return answer(request, refused)
     asked = await request.work.each(_asked, request.body.topics)
     known = asked == [(CLUSTER_METADATA_TOPIC, [0])]
     topics = []

@@ -4,7 +4,8 @@ Behaviour
   Topics come in the order of their names, each once: those that are named, or all. An answer holds as many
   partitions as the request asks for, at least one and 2,000 at most; where that is not all, the cursor says
   with which topic and partition the next request goes on. A cursor's topic must be among those that are
-  named. What is told of a partition is what Metadata tells.
+  named. What is told of a partition is what Metadata tells. Topics that the client may not describe come
+  last, with TOPIC_AUTHORIZATION_FAILED, if it has named them; else they are left out.
 
 Version notes
   There is one version. Java's `describeTopics` tries it first.
@@ -20,25 +21,22 @@ from uuid import UUID
 
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
-from gateway.answers.operations import TOPIC_OPERATIONS
-from gateway.api.metadata import states
 from gateway.cluster.stores import Replicas
+from gateway.cluster.topic_states import TopicState, states
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.common.topic_names import invalid_topic_name, is_internal
+from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
-    from gateway.api.metadata import TopicState
     from gateway.broker import Broker
+    from gateway.security.access import Access
 
 MAX_PARTITIONS_PER_ANSWER: Final = 2_000
 """Partitions in one answer, whatever the request asks for: Kafka's `max.request.partition.size.limit`."""
-
-OPERATIONS: Final = sum(1 << operation for operation in TOPIC_OPERATIONS)
-"""What one may do to a topic, one bit for each."""
 
 NOT_ASKED: Final = -(1 << 31)
 """In place of operations beside an error."""
@@ -63,33 +61,45 @@ async def describe_topic_partitions(request: Request, broker: Broker) -> Respons
         return await answer_of(len(body.topics), request, _refused(body.topics))
     left = max(1, min(MAX_PARTITIONS_PER_ANSWER, body.response_partition_limit))
     topics: list[Any] = []
+    denied: list[Any] = []
     following: tuple[str, int] | None = None
     for name in names:
         await request.work.before(ELEMENT)
+        if not request.access.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            if not everything:
+                denied.append(_denied(name))
+            continue
+        if following is not None:
+            continue  # what is hidden counts for no page
         if left == 0:
             following = name, 0
-            break
+            continue
         (state,) = states(broker, [broker.topics.get(name)], request.local_address)
-        if state is None:
+        if not isinstance(state, TopicState):
             if not everything:
-                topics.append(_unknown(name))
+                topics.append(_unknown(name, _operations(request.access, name)))
             continue
         start = cursor.partition_index if cursor is not None and name == first else 0
         shown = range(start, min(start + left, len(state.partitions)))
-        topics.append(_known(state, shown))
+        topics.append(_known(state, shown, _operations(request.access, name)))
         left -= len(shown)
         if start + len(shown) < len(state.partitions):
             following = name, start + len(shown)
-            break
     next_cursor = None
     if following is not None:
         next_cursor = _Answer.Cursor(topic_name=following[0], partition_index=following[1])
+    topics += denied
     answer = _Answer(throttle_time_ms=0, topics=topics, next_cursor=next_cursor)
     elements = sum(1 + len(topic.partitions) for topic in topics)
     return await answer_of(elements, request, answer)
 
 
-def _known(state: TopicState, shown: range) -> Any:
+def _operations(access: Access, topic: str) -> int:
+    """What the client may do to a topic, one bit for each."""
+    return sum(1 << operation for operation in access.operations(ResourceType.TOPIC, topic))
+
+
+def _known(state: TopicState, shown: range, operations: int) -> Any:
     partitions = []
     for index in shown:
         leader_epoch, available, replicas, leader = state.partitions[index]
@@ -107,14 +117,26 @@ def _known(state: TopicState, shown: range) -> Any:
                 offline_replicas=list(kept.offline),
             )
         )
-    return _topic(ErrorCode.NONE, state.name, UUID(bytes=state.id), partitions, OPERATIONS)
+    return _topic(ErrorCode.NONE, state.name, UUID(bytes=state.id), partitions, operations)
 
 
-def _unknown(name: str) -> Any:
+def _denied(name: str) -> Any:
+    """A topic of which the client is not told whether it exists."""
+    return _Topic(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        name=name,
+        topic_id=None,
+        is_internal=False,
+        partitions=[],
+        topic_authorized_operations=NOT_ASKED,
+    )
+
+
+def _unknown(name: str, operations: int) -> Any:
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if invalid_topic_name(name) is not None:
         error = ErrorCode.INVALID_TOPIC_EXCEPTION
-    return _topic(error, name, None, [], OPERATIONS)
+    return _topic(error, name, None, [], operations)
 
 
 def _topic(error: ErrorCode, name: str, topic_id: UUID | None, partitions: list[Any], operations: int) -> Any:

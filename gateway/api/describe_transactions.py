@@ -2,9 +2,10 @@
 
 Behaviour
   State, timeout, start, producer and partitions of each id; once the end of its transaction is decided, the
-  partitions that have no marker yet. An id that is not known is TRANSACTIONAL_ID_NOT_FOUND, an empty one
-  INVALID_REQUEST; one that another gateway has NOT_COORDINATOR, and one that is being loaded
-  COORDINATOR_LOAD_IN_PROGRESS.
+  partitions that have no marker yet. An id that the client may not DESCRIBE is
+  TRANSACTIONAL_ID_AUTHORIZATION_FAILED, and partitions of such topics are left out. An id that is not known
+  is TRANSACTIONAL_ID_NOT_FOUND, an empty one INVALID_REQUEST; one that another gateway has NOT_COORDINATOR,
+  and one that is being loaded COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from gateway.answers.element_limit import MAX_ELEMENTS, check_elements
 from gateway.answers.encoding import answer_of
 from gateway.common.costs import COUNTED, ELEMENT, HASHED_CHARACTER
 from gateway.common.handlers import Request, Response, api
+from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
+    from gateway.security.access import Access
     from gateway.transactions.metadata import TopicPartition
     from gateway.transactions.served import Transaction
 
@@ -40,6 +43,9 @@ async def describe_transactions(request: Request, broker: Broker) -> Response:
     states, partitions = [], 0
     for transactional_id in wanted:
         await request.work.before(ELEMENT + HASHED_CHARACTER * len(transactional_id))
+        if not request.access.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+            states.append(_failed(transactional_id, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+            continue
         if partitions > MAX_DESCRIBED_PARTITIONS:
             states.append(_failed(transactional_id, ErrorCode.POLICY_VIOLATION))
             continue
@@ -50,7 +56,7 @@ async def describe_transactions(request: Request, broker: Broker) -> Response:
         left = found.partitions_left
         partitions += len(left)
         await request.work.before(COUNTED * len(left))
-        states.append(_described(found, left))
+        states.append(_described(found, left, request.access))
     response = _Answer(throttle_time_ms=0, transaction_states=states)
     return await answer_of(len(states) + partitions, request, response)
 
@@ -65,7 +71,8 @@ def _find(broker: Broker, transactional_id: str) -> Transaction | ErrorCode:
     return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if found is None else found
 
 
-def _described(transaction: Transaction, left: frozenset[TopicPartition]) -> Any:
+def _described(transaction: Transaction, left: frozenset[TopicPartition], access: Access) -> Any:
+    """With those of the partitions whose topic the client may know of."""
     metadata = transaction.machine.metadata
     if metadata is None:  # it was forgotten meanwhile
         return _failed(transaction.transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
@@ -80,7 +87,11 @@ def _described(transaction: Transaction, left: frozenset[TopicPartition]) -> Any
         transaction_start_time_ms=metadata.start_ms,
         producer_id=metadata.producer_id,
         producer_epoch=metadata.producer_epoch,
-        topics=[_State.TopicData(topic=name, partitions=indexes) for name, indexes in topics.items()],
+        topics=[
+            _State.TopicData(topic=name, partitions=indexes)
+            for name, indexes in topics.items()
+            if access.sees(Operation.DESCRIBE, ResourceType.TOPIC, name)
+        ],
     )
 
 

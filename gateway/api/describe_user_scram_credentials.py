@@ -1,7 +1,9 @@
 """DescribeUserScramCredentials (key 50), version 0: by which mechanisms users may come in (KIP-554).
 
 A user that is named and not there is RESOURCE_NOT_FOUND, one that is named twice DUPLICATE_RESOURCE, once;
-null and an empty list mean all users. Nothing of a password is told but how often it is hashed.
+null and an empty list mean all users. Nothing of a password is told but how often it is hashed. It takes
+DESCRIBE on the cluster: CLUSTER_AUTHORIZATION_FAILED at the top, and for each user that is named, but without
+its name, as in Kafka (`DescribeUserScramCredentialsRequest.getErrorResponse`).
 """
 
 from __future__ import annotations
@@ -10,12 +12,14 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from gateway.answers.denied import cluster_denied
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
 from gateway.common.handlers import Request, Response, api
 from gateway.configs.values import quoted
+from gateway.security.acls import Operation
 from wireproto.kafka.api_keys import ApiKey
-from wireproto.kafka.errors import ErrorCode
+from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
@@ -34,11 +38,20 @@ _Result: Any = _Answer.DescribeUserScramCredentialsResult
 async def describe_user_scram_credentials(request: Request, broker: Broker) -> Response:
     """Tell the mechanisms of users."""
     check_elements(len(request.body.users or ()), "users")
+    if denied := cluster_denied(request.access, Operation.DESCRIBE):
+        return await _refused(request, denied)
     times = Counter(user.name for user in request.body.users or ())
     if not times:
         times = Counter(user for user, _ in broker.scram_users.all())
     results = await request.work.each(partial(_result, broker), times.items())
     whole = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message="", results=results)
+    return await answer_of(len(results), request, whole)
+
+
+async def _refused(request: Request, denied: KafkaError) -> Response:
+    code, message = denied.code, denied.message
+    results = await request.work.each(lambda _: _failed("", code, message), request.body.users or ())
+    whole = _Answer(throttle_time_ms=0, error_code=code, error_message=message, results=results)
     return await answer_of(len(results), request, whole)
 
 
@@ -55,7 +68,7 @@ def _result(broker: Broker, named: tuple[str, int]) -> Any:
         _Result.CredentialInfo(mechanism=kind.number, iterations=one.iterations)
         for kind, one in sorted(credentials.items(), key=lambda item: item[0].number)
     ]
-    return _Result(user=name, error_code=ErrorCode.NONE, error_message=None, credential_infos=infos)
+    return _Result(user=name, error_code=ErrorCode.NONE, error_message="", credential_infos=infos)
 
 
 def _failed(name: str, error: ErrorCode, message: str) -> Any:

@@ -6,7 +6,8 @@ Behaviour
   ELIGIBLE_LEADERS_NOT_AVAILABLE: the other gateways take it in a moment. PREFERRED_LEADER_NOT_AVAILABLE as
   well while the gateway that it was moved to (AlterPartitionReassignments) does not lead it: it is away, or
   takes it by itself in a moment. Asked for all partitions (null), every topic is answered without partitions,
-  as Kafka does for those that need none.
+  as Kafka does for those that need none. It takes ALTER on the cluster: CLUSTER_AUTHORIZATION_FAILED for the
+  whole and for each partition that is named.
 
 Version notes
   v0 elects the preferred replica. v1 names the kind of election (0 preferred, 1 unclean; anything else is
@@ -18,14 +19,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.answers.denied import cluster_denied
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
 from gateway.cluster.gateways import NOBODY
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.configs.values import quoted
+from gateway.security.acls import Operation
 from wireproto.kafka.api_keys import ApiKey
-from wireproto.kafka.errors import ErrorCode
+from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
@@ -47,9 +50,8 @@ async def elect_leaders(request: Request, broker: Broker) -> Response:
     """Say of each partition that it has the leader that it should have."""
     body = request.body
     check_elements(sum(1 + len(topic.partitions) for topic in body.topic_partitions or ()), "partitions")
-    wrong_type = request.header.api_version >= 1 and body.election_type not in ELECTION_TYPES
-    error = ErrorCode.INVALID_REQUEST if wrong_type else ErrorCode.NONE
-    if wrong_type and body.topic_partitions is None:
+    whole = cluster_denied(request.access, Operation.ALTER) or _wrong_type(request)
+    if whole is not None and body.topic_partitions is None:
         results = []
     elif body.topic_partitions is None:
         results = [_Topic(topic=topic.name, partition_result=[]) for topic in broker.topics.all()]
@@ -58,17 +60,24 @@ async def elect_leaders(request: Request, broker: Broker) -> Response:
         for topic in body.topic_partitions:
             await request.work.before(ELEMENT)
             kind = body.election_type if request.header.api_version >= 1 else PREFERRED
-            of = partial(_wrong, kind) if wrong_type else partial(_result, broker, topic.topic, kind)
+            of = partial(_result, broker, topic.topic, kind) if whole is None else partial(_failed, whole)
             partitions = await request.work.each(of, topic.partitions)
             results.append(_Topic(topic=topic.topic, partition_result=partitions))
     elements = sum(1 + len(result.partition_result) for result in results)
+    error = ErrorCode.NONE if whole is None else whole.code
     answer = _Answer(throttle_time_ms=0, error_code=error, replica_election_results=results)
     return await answer_of(elements, request, answer)
 
 
-def _wrong(election_type: int, index: int) -> Any:
-    message = f"Unknown election type {election_type}"
-    return _Partition(partition_id=index, error_code=ErrorCode.INVALID_REQUEST, error_message=message)
+def _wrong_type(request: Request) -> KafkaError | None:
+    """Why there is no such election, if so."""
+    if request.header.api_version == 0 or request.body.election_type in ELECTION_TYPES:
+        return None
+    return KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.body.election_type}")
+
+
+def _failed(whole: KafkaError, index: int) -> Any:
+    return _Partition(partition_id=index, error_code=whole.code, error_message=whole.message)
 
 
 def _result(broker: Broker, name: str, kind: int, index: int) -> Any:

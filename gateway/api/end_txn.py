@@ -9,6 +9,7 @@ Version notes
   protocol (KIP-890): the answer has the id and epoch with which the producer goes on.
 
 Errors
+  TRANSACTIONAL_ID_AUTHORIZATION_FAILED: the client may not WRITE with the id.
   Not durable in five seconds: COORDINATOR_NOT_AVAILABLE. Clients try again; it may have been decided.
 """
 
@@ -20,6 +21,7 @@ from gateway.answers.encoding import answer
 from gateway.answers.fenced import as_known
 from gateway.common.costs import HASHED_CHARACTER, TRANSACTION_PARTITION
 from gateway.common.handlers import Request, Response, api
+from gateway.security.acls import Operation, ResourceType
 from gateway.transactions.ending import EndTxn
 from gateway.transactions.metadata import BUMPS_EPOCH_FROM
 from gateway.transactions.outcomes import Answer
@@ -55,6 +57,8 @@ async def _end(request: Request, broker: Broker) -> Answer:
     """Raises KafkaError."""
     body, transactions = request.body, broker.transactions
     name = body.transactional_id
+    if not request.access.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
+        return Answer(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not name:
         return Answer(ErrorCode.INVALID_REQUEST)
     await request.work.before(

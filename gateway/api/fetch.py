@@ -12,8 +12,13 @@ becomes stable. Who asks for read_uncommitted is given all, and no list. Until i
 are open read_committed is NOT_LEADER_OR_FOLLOWER, and the last stable offset -1.
 
 Version notes: from 7 there are sessions (KIP-227, `gateway.fetch.session`); from 13 topics come by id
-(unknown: UNKNOWN_TOPIC_ID). Skipped on purpose: follower fetches (a replica id
-makes a session worth more, and nothing else), preferred read replica (-1), diverging epochs.
+(unknown: UNKNOWN_TOPIC_ID).
+
+Quotas: who has fetched too much lately is answered at once, without records, as in Kafka; he begins no
+session then. What he may be given at once is bounded by his quota.
+
+Skipped on purpose: follower fetches (a replica id makes a session worth more, and nothing else), preferred
+read replica (-1), diverging epochs.
 """
 
 from __future__ import annotations
@@ -27,7 +32,7 @@ from gateway.cluster.told_leaders import ToldLeaders
 from gateway.common.handlers import Request, Response, api
 from gateway.fetch.full import FetchJob
 from gateway.fetch.incremental import SessionJob, SessionTaken
-from gateway.fetch.job import ClientLeft
+from gateway.fetch.job import ClientLeft, OverQuota
 from gateway.fetch.session_cache import NO_SESSION
 from gateway.fetch.sessions import SessionRefused
 from wireproto.kafka.errors import ErrorCode
@@ -57,10 +62,12 @@ async def fetch(request: Request, broker: Broker) -> Response:
         return await _fetch(request, broker)
     except ClientLeft:
         return None
+    except OverQuota:
+        return await _answer(request, broker, [])
 
 
 async def _fetch(request: Request, broker: Broker) -> Response:
-    """Raises ClientLeft."""
+    """Raises ClientLeft; and OverQuota: there is no session."""
     body: FetchRequest = request.body
     if body.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         return await _fetch_all(request, broker)
@@ -69,7 +76,11 @@ async def _fetch(request: Request, broker: Broker) -> Response:
         if session is None:
             return await _without_session(request, broker)
         job = SessionJob(request, broker, session)
-        return await _answer(request, broker, await job.run(), session_id=session.id)
+        try:
+            results = await job.run()
+        except OverQuota:
+            results = []  # the session is as it was: the next Fetch is given what this one is not
+        return await _answer(request, broker, results, session_id=session.id)
     except SessionRefused as refused:
         return await _answer(request, broker, [], error=refused.code)
     except SessionTaken:

@@ -1,6 +1,7 @@
 """Heartbeat (key 12), versions 0 to 4: a member says that it lives, and hears whether to join again.
 
 Behaviour
+  Who may not READ the group is GROUP_AUTHORIZATION_FAILED.
   REBALANCE_IN_PROGRESS asks it to. While the group is being loaded the answer is "no error", as Kafka's: the
   member has its session timeout from then on. v3 brings static members.
 """
@@ -46,6 +47,6 @@ def _answer(header: RequestHeader, body: HeartbeatRequest, access: Access, broke
         error = ErrorCode.GROUP_AUTHORIZATION_FAILED
     else:
         error = broker.groups.heartbeat(
-            body.group_id, body.member_id, body.group_instance_id, body.generation
+            body.group_id, body.member_id, body.group_instance_id, body.generation, access.owner
         )
     return encode_heartbeat_response(header.api_version, header.correlation_id, error)

@@ -8,6 +8,10 @@ Behaviour
   nodes of the cluster: those that are defaults of topic configs take effect on every topic without one of its
   own. With `validate_only` nothing changes and the answer is the same.
 
+  It takes ALTER_CONFIGS on the topic, on the cluster for the rest. Whoever has no right hears that a resource
+  is named twice, or its configs, that a value is missing, or that a broker cannot have it, all the same: so
+  it is in Kafka, whose brokers look at that before they ask the controller.
+
 Version notes
   v1 is flexible.
 
@@ -20,7 +24,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.administration.config_changes import BROKER, Change, answer_changes
+from gateway.administration.config_changes import Change, answer_changes
+from gateway.administration.config_kinds import BROKER
 from gateway.common.handlers import Request, Response, api
 from gateway.configs.alteration import Alteration, altered, check_alterations, topic_list_default
 from gateway.configs.broker_validation import broker_list_default, broker_not_a_list

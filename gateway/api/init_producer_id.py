@@ -9,6 +9,9 @@ Behaviour
   of transactions.
   COORDINATOR_LOAD_IN_PROGRESS while too few stores remember the next block of ids: clients ask again.
 
+  Who has an id needs WRITE for it (TRANSACTIONAL_ID_AUTHORIZATION_FAILED), who has none IDEMPOTENT_WRITE, or
+  WRITE for some topic (CLUSTER_AUTHORIZATION_FAILED).
+
 Version notes
   v2 is flexible. v3 brings the producer's present id and epoch (KIP-360). v4 may answer PRODUCER_FENCED,
   before that it is INVALID_PRODUCER_EPOCH. v5 TRANSACTION_ABORTABLE, which does not happen here.
@@ -31,6 +34,7 @@ from gateway.answers.fenced import as_known
 from gateway.common.costs import HASHED_CHARACTER
 from gateway.common.handlers import Request, Response, api
 from gateway.common.log_limit import warn_once
+from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
 from gateway.transactions.initialising import InitProducerId
 from gateway.transactions.metadata import NO_EPOCH, NO_PRODUCER_ID
 from gateway.transactions.outcomes import Answer
@@ -40,6 +44,7 @@ from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
+    from gateway.security.access import Access
 
 FENCED_SINCE_VERSION: Final = 4
 
@@ -67,6 +72,11 @@ async def init_producer_id(request: Request, broker: Broker) -> Response:
 async def _give(request: Request, broker: Broker) -> Answer:
     """Raises KafkaError."""
     body = request.body
+    if body.transactional_id is None:
+        if not _may_be_idempotent(request.access):
+            return Answer(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    elif not request.access.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, body.transactional_id):
+        return Answer(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if (body.producer_id == NO_PRODUCER_ID) != (body.producer_epoch == NO_EPOCH):
         return Answer(ErrorCode.INVALID_REQUEST)
     if body.transactional_id is None:
@@ -89,3 +99,11 @@ async def _give(request: Request, broker: Broker) -> Answer:
         # On this one Java and librdkafka give up at once. On most others librdkafka asks again until its
         # timeout is over.
         return Answer(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+def _may_be_idempotent(access: Access) -> bool:
+    """Who may WRITE to some topic may do so without doubles (KIP-679). Who may not lacks IDEMPOTENT_WRITE."""
+    asked = Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME
+    return (
+        access.sees(*asked) or access.may_somewhere(Operation.WRITE, ResourceType.TOPIC) or access.may(*asked)
+    )

@@ -1,6 +1,7 @@
 """JoinGroup (key 11), versions 0 to 9: a member comes into a group, or back into it for the next generation.
 
 Behaviour
+  Who may not READ the group is GROUP_AUTHORIZATION_FAILED.
   The answer may take minutes: it comes when all members have joined, or the time for that is over. The
   leader's has all members with what they sent for the chosen protocol; assigning is the clients' business.
   The rules are those of `gateway.groups.group`. A client that goes away while it waits is not answered; its
@@ -13,6 +14,9 @@ Version notes
   returning static leader may keep the assignments (KIP-814).
 
 Differs from Kafka
+  With an authorizer a static member belongs to the principal that it joined as: to any other it is
+  FENCED_INSTANCE_ID, here and in all other requests of members, as long as it is in the group. What a group's
+  record has is Kafka's, so after a load it belongs to the first that is heard of as this member.
   What members sent is bounded (`gateway.groups.room`): a group that is full answers
   GROUP_MAX_SIZE_REACHED, a gateway that is full POLICY_VIOLATION. A rebalance timeout is a day at most. Where
   Kafka leaves a request hanging whose member joins again on another connection, it is answered with
@@ -33,6 +37,7 @@ from gateway.common.handlers import Request, Response, api
 from gateway.common.log_limit import warn_once
 from gateway.groups.events import NO_MEMBER_ID, Join, JoinReply, Protocol
 from gateway.groups.served import Abandoned, Ticket
+from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.group_answers import encode_join_group_response
@@ -65,6 +70,8 @@ async def join_group(request: Request, broker: Broker) -> Response:
     """Hand the member to its group and wait for the next generation."""
     ticket = Ticket()
     group_id, member_id = request.body.group_id, request.body.member_id
+    if not request.access.may(Operation.READ, ResourceType.GROUP, group_id):
+        return _answer(request, JoinReply(ErrorCode.GROUP_AUTHORIZATION_FAILED, NO_MEMBER_ID))
     try:
         if len(request.body.protocols) > MAX_PROTOCOLS:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, f"it names more than {MAX_PROTOCOLS} protocols")
@@ -119,6 +126,7 @@ def _join(request: Request, ticket: Ticket) -> Join:
         needs_known_member_id=version >= MEMBER_ID_REQUIRED_SINCE_VERSION,
         can_skip_assignment=version >= SKIP_ASSIGNMENT_SINCE_VERSION,
         reason=(body.reason or "not provided")[:255],
+        principal=request.access.owner,
     )
 
 

@@ -1,8 +1,13 @@
 """LeaveGroup (key 13), versions 0 to 5: members leave a group, by themselves or removed by an administrator.
 
 Behaviour
+  Who may not READ the group is GROUP_AUTHORIZATION_FAILED.
   Each member has its own result. A static member may be named by its instance alone (KIP-345): that is how
   administrators remove one.
+
+Differs from Kafka
+  With an authorizer a static member of another principal is FENCED_INSTANCE_ID for who may not DELETE the
+  group: else its place could be taken by removing it first.
 
 Version notes
   Up to v2 one member leaves, and its result is the answer's. v3 brings several and static ones, v5 reasons.
@@ -16,6 +21,7 @@ from gateway.answers.encoding import answer, answer_of
 from gateway.common.handlers import Request, Response, api
 from gateway.common.work import BREATH
 from gateway.groups.events import Leaving
+from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -32,6 +38,8 @@ _Answer: Any = RESPONSE_CLASSES[ApiKey.LEAVE_GROUP]
 async def leave_group(request: Request, broker: Broker) -> Response:
     """Take the members out of their group."""
     body, several = request.body, request.header.api_version >= SEVERAL_SINCE_VERSION
+    if not request.access.may(Operation.READ, ResourceType.GROUP, body.group_id):
+        return _about_all(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if several:
         leaving = await request.work.each(_leaving, body.members)
     else:
@@ -40,13 +48,18 @@ async def leave_group(request: Request, broker: Broker) -> Response:
         results = await _leave(request, broker, leaving)
     except KafkaError as error:
         if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:
-            return answer(request, _Answer(throttle_time_ms=0, error_code=error.code, members=[]))
+            return _about_all(request, error.code)
         results = [error.code] * len(leaving)  # there is no such group
     if not several:
-        return answer(request, _Answer(throttle_time_ms=0, error_code=results[0], members=[]))
+        return _about_all(request, results[0])
     members = await request.work.each(_left, zip(leaving, results, strict=True))
     response = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, members=members)
     return await answer_of(len(members), request, response)
+
+
+def _about_all(request: Request, error: ErrorCode) -> bytes:
+    """An answer that names no member."""
+    return answer(request, _Answer(throttle_time_ms=0, error_code=error, members=[]))
 
 
 def _leaving(member: Any) -> Leaving:
@@ -62,9 +75,11 @@ def _left(member: tuple[Leaving, ErrorCode]) -> Any:
 
 async def _leave(request: Request, broker: Broker, leaving: list[Leaving]) -> list[ErrorCode]:
     """Have them leave, some at a time: there may be 100,000. Raises KafkaError as `Coordinator.leave`."""
-    group_id = request.body.group_id
-    results = broker.groups.leave(group_id, leaving[:BREATH])
+    group_id, access = request.body.group_id, request.access
+    is_administrator = access.sees(Operation.DELETE, ResourceType.GROUP, group_id)
+    principal = None if is_administrator else access.owner
+    results = broker.groups.leave(group_id, leaving[:BREATH], principal)
     for start in range(BREATH, len(leaving), BREATH):
         await request.work.breath()
-        results += broker.groups.leave(group_id, leaving[start : start + BREATH])
+        results += broker.groups.leave(group_id, leaving[start : start + BREATH], principal)
     return results

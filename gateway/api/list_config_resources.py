@@ -3,7 +3,7 @@
 Behaviour
   Topics, the broker, and the broker as the owner of loggers; client metrics and groups have none here. Types
   restrict that; an empty list means all of them. A type that Kafka does not know is UNSUPPORTED_VERSION for
-  the whole request.
+  the whole request. It takes DESCRIBE_CONFIGS on the cluster, and shows all topics then.
 
 Version notes
   v0 lists client metrics alone: there are none. v1 has types in the request and in the answer.
@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.administration.config_changes import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from gateway.administration.config_kinds import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from gateway.answers.denied import cluster_denied
 from gateway.answers.encoding import answer_of
 from gateway.common.handlers import Request, Response, api
+from gateway.security.acls import Operation
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -36,7 +38,9 @@ async def list_config_resources(request: Request, broker: Broker) -> Response:
         wanted = set(request.body.resource_types) or set(known)
     found: list[tuple[str, int]] = []
     error = ErrorCode.NONE
-    if not wanted <= set(known):
+    if denied := cluster_denied(request.access, Operation.DESCRIBE_CONFIGS):
+        error = denied.code
+    elif not wanted <= set(known):
         error = ErrorCode.UNSUPPORTED_VERSION
     else:
         brokers = [str(one.id) for one in broker.gateways.brokers(request.local_address)]

@@ -1,7 +1,8 @@
 """ListGroups (key 16), versions 0 to 5: every group, or those of some states and types.
 
 Behaviour
-  Groups that only have offsets are among them, with an empty protocol type. While a part of the groups is
+  Who may DESCRIBE the cluster sees all groups, anybody else those that he may DESCRIBE. Groups that only have
+  offsets are among them, with an empty protocol type. While a part of the groups is
   being loaded the answer is COORDINATOR_LOAD_IN_PROGRESS.
 
 Version notes
@@ -17,6 +18,7 @@ from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer, answer_of
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
+from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -32,7 +34,8 @@ _Answer: Any = RESPONSE_CLASSES[ApiKey.LIST_GROUPS]
 @api(key=ApiKey.LIST_GROUPS, name="ListGroups", min_version=0, max_version=5)
 async def list_groups(request: Request, broker: Broker) -> Response:
     """List the groups that pass the filters."""
-    body = request.body
+    body, access = request.body, request.access
+    sees_all = access.sees(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     try:
         broker.groups.check_all_served()
     except KafkaError as error:
@@ -45,7 +48,9 @@ async def list_groups(request: Request, broker: Broker) -> Response:
         for group in broker.groups.loaded():
             await request.work.before(ELEMENT)
             machine = group.machine
-            if not states or machine.state.value.lower() in states:
+            if states and machine.state.value.lower() not in states:
+                continue
+            if sees_all or access.sees(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
                 groups.append(
                     _Answer.ListedGroup(
                         group_id=group.group_id,

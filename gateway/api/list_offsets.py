@@ -244,6 +244,7 @@ async def list_offsets(request: Request, broker: Broker) -> Response:
         return encode_list_offsets_response(version, header.correlation_id, _all_failed(body))
     committed = body.isolation_level == READ_COMMITTED
     results: _Results = {}
+    denied: list[tuple[str, list[OffsetFields]]] = []
     lookups: list[tuple[_Offsets, int]] = []
     done = 0
     for topic in body.topics:
@@ -252,11 +253,12 @@ async def list_offsets(request: Request, broker: Broker) -> Response:
         known = broker.topics.get(topic.name)
         partitions: Sequence[Partition] = () if known is None else known.partitions
         count = len(partitions)
-        offsets = results.setdefault(topic.name, {})
         if not request.access.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
-            for index, _, _ in topic.partitions:
-                offsets[index] = PartitionOffset(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            denied.append((topic.name, [PartitionOffset(index, code) for index, _, _ in topic.partitions]))
+            await request.work.breath()
             continue
+        offsets = results.setdefault(topic.name, {})
         for asked in topic.partitions:
             index, epoch, timestamp = asked
             if index in offsets:
@@ -280,6 +282,7 @@ async def list_offsets(request: Request, broker: Broker) -> Response:
         await _look_up(lookups)
     # What had to be looked up has its answer now.
     answered = [(name, cast("list[OffsetFields]", offsets.values())) for name, offsets in results.items()]
+    answered += denied
     return await encoded(
         done, partial(encode_list_offsets_response, version, header.correlation_id, answered)
     )

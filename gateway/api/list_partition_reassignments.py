@@ -3,7 +3,8 @@
 Behaviour
   One that AlterPartitionReassignments has moved, and that another gateway still leads: its `replicas` are
   both, the one that comes is `adding_replicas`, the one that goes `removing_replicas`. Those that wait for a
-  gateway that is away are not on their way.
+  gateway that is away are not on their way. It takes DESCRIBE on the cluster: CLUSTER_AUTHORIZATION_FAILED,
+  and the partitions that are named come back without replicas, as in Kafka.
 
 Differs from Kafka
   A segment that gets another member (`dafka store replace`) is no reassignment: Metadata shows the new store
@@ -15,13 +16,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
+from gateway.answers.denied import cluster_denied
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
 from gateway.cluster.gateways import NOBODY
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
+from gateway.security.acls import Operation
 from wireproto.kafka.api_keys import ApiKey
-from wireproto.kafka.errors import ErrorCode
+from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
@@ -44,6 +47,8 @@ async def list_partition_reassignments(request: Request, broker: Broker) -> Resp
     """Those of the topics and partitions that are named, or all (null)."""
     asked = request.body.topics
     check_elements(sum(1 + len(topic.partition_indexes) for topic in asked or ()), "partitions")
+    if denied := cluster_denied(request.access, Operation.DESCRIBE):
+        return await _refused(request, denied)
     moved: dict[str, list[Any]] = {}
     async for topic, index in _asked_for(request, broker):
         moving = None if broker.preferred is None else broker.preferred.moving(topic, index)
@@ -52,6 +57,21 @@ async def list_partition_reassignments(request: Request, broker: Broker) -> Resp
     topics = [_Topic(name=name, partitions=partitions) for name, partitions in moved.items()]
     answer = _Answer(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message=None, topics=topics)
     return await answer_of(sum(1 + len(topic.partitions) for topic in topics), request, answer)
+
+
+async def _refused(request: Request, denied: KafkaError) -> Response:
+    topics = []
+    for topic in request.body.topics or ():
+        await request.work.before(ELEMENT)
+        topics.append(
+            _Topic(name=topic.name, partitions=await request.work.each(_untold, topic.partition_indexes))
+        )
+    answer = _Answer(throttle_time_ms=0, error_code=denied.code, error_message=denied.message, topics=topics)
+    return await answer_of(sum(1 + len(topic.partitions) for topic in topics), request, answer)
+
+
+def _untold(index: int) -> Any:
+    return _Partition(partition_index=index, replicas=[], adding_replicas=[], removing_replicas=[])
 
 
 async def _asked_for(request: Request, broker: Broker) -> AsyncIterator[tuple[Topic, int]]:

@@ -1,9 +1,9 @@
 """ListTransactions (key 66), versions 0 to 2: the transactional ids that this gateway has (KIP-664).
 
 Behaviour
-  Those that pass all filters: by state, by producer id, by how long ago the last transaction began. A state
-  that Kafka does not know comes back in `unknown_state_filters`. While a part of the ids is being loaded the
-  answer is COORDINATOR_LOAD_IN_PROGRESS.
+  Those that the client may DESCRIBE and that pass all filters: by state, by producer id, by how long ago the
+  last transaction began. A state that Kafka does not know comes back in `unknown_state_filters`. While a part
+  of the ids is being loaded the answer is COORDINATOR_LOAD_IN_PROGRESS.
 
 Version notes
   v1 filters by duration (ms), v2 by a pattern of transactional ids (KIP-1152), which the whole id has to
@@ -19,6 +19,7 @@ from gateway.answers.encoding import answer, answer_of
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.common.pattern import InvalidPattern, Pattern
+from gateway.security.acls import Operation, ResourceType
 from gateway.transactions.metadata import STATES
 from gateway.transactions.room import ID_BYTES
 from wireproto.kafka.api_keys import ApiKey
@@ -44,7 +45,7 @@ _Answer: Any = RESPONSE_CLASSES[ApiKey.LIST_TRANSACTIONS]
 @api(key=ApiKey.LIST_TRANSACTIONS, name="ListTransactions", min_version=0, max_version=2)
 async def list_transactions(request: Request, broker: Broker) -> Response:
     """List the ids that pass the filters."""
-    body = request.body
+    body, access = request.body, request.access
     check_elements(len(body.state_filters) + len(body.producer_id_filters), "states and producer ids")
     await request.reserve_if_large(_size(broker))  # before it is made, by many connections at once
     try:
@@ -62,10 +63,11 @@ async def list_transactions(request: Request, broker: Broker) -> Response:
         if metadata is None or not filters.pass_metadata(metadata):
             continue
         await request.work.before(CHARACTER * len(one.transactional_id))
-        if filters.pass_id(one.transactional_id):
+        name = one.transactional_id
+        if filters.pass_id(name) and access.sees(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name):
             found.append(
                 _Answer.TransactionState(
-                    transactional_id=one.transactional_id,
+                    transactional_id=name,
                     producer_id=metadata.producer_id,
                     transaction_state=metadata.state.label,
                 )

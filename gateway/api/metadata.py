@@ -11,6 +11,8 @@ Behaviour
   the default number of partitions (`gateway.administration.automatic_creation`), and is there when the
   client asks again. What cannot be created stays unknown, the reason is logged. Kafka's internal topics are
   never created this way.
+  Of topics that the client may not describe it is told TOPIC_AUTHORIZATION_FAILED, whether they exist or not,
+  or nothing if it asks for all; the same of what would have to be created if it may not do that.
   A partition that is not recovered yet has LEADER_NOT_AVAILABLE, with its leader and epoch all the same: what
   was closed before can be fetched already. While a start recovers many, those of topics that are asked for by
   name or id come first.
@@ -32,39 +34,33 @@ Differs from Kafka
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import repeat
-from operator import attrgetter
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import UUID
 
 from gateway.answers.answer_cache import AnswerCache
 from gateway.answers.element_limit import MAX_TOPICS, check_elements
 from gateway.answers.encoding import answer_of
-from gateway.answers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from gateway.answers.question_cache import QuestionCache, question_of
-from gateway.cluster.gateways import NOBODY
+from gateway.cluster.topic_states import HIDDEN, Hidden, TopicState, states
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import MAX_AT_ONCE_BYTES, Request, Response, api
 from gateway.common.topic_names import invalid_topic_name, is_internal
+from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+    from collections.abc import Hashable, Sequence
 
     from gateway.broker import Broker
-    from gateway.cluster.stores import Replicas
-    from gateway.log.partition import Partition
     from gateway.log.topic import Topic
     from gateway.security.access import Access
     from wireproto.kafka.headers import RequestHeader
 
 IDS_SINCE_VERSION: Final = 12
 
-_EPOCH: Final = attrgetter("leader_epoch")
-_AVAILABLE: Final = attrgetter("available")
 _SIZE_CORRELATION: Final = Struct(">ii")
 _cache = AnswerCache()
 
@@ -82,6 +78,10 @@ class _Wanted:
     may_create: bool
     cluster_operations: bool
     topic_operations: bool
+
+    @property
+    def tells_operations(self) -> bool:
+        return self.cluster_operations or self.topic_operations
 
     def topics(self, broker: Broker) -> Sequence[Topic | None]:
         if self.asked is None:
@@ -103,14 +103,16 @@ def metadata_at_once(
 ) -> Response:
     """The answer to a question that was answered before, if nothing has changed since."""
     wanted = _remembered.get(question_of(header, frame))
-    if wanted is None or not access.is_unrestricted:
+    if wanted is None:
         return None
     topics = wanted.topics(broker)
     if None in topics and wanted.creates(broker):
         return None
+    if not access.is_unrestricted and not _sees_all(access, wanted, topics):
+        return None
     version = header.api_version
     rest = _cache.get(
-        _question(wanted, version, local_address, broker), states(broker, topics, local_address)
+        _question(wanted, version, local_address, access, broker), states(broker, topics, local_address)
     )
     return None if rest is None else _framed(header, rest)
 
@@ -126,12 +128,64 @@ async def metadata(request: Request, broker: Broker) -> Response:
     wanted = _wanted(body, request.header.api_version)
     if len(request.frame) <= MAX_AT_ONCE_BYTES:
         _remembered.put(question_of(request.header, request.frame), wanted)
-    if wanted.creates(broker):
-        broker.automatic_creation.ask(request.client, cast("Sequence[str]", wanted.asked or ()))
-    topics = wanted.topics(broker)
-    if wanted.asked is not None and broker.recovery.is_behind:
-        broker.recovery.recover_soon(one for topic in topics if topic is not None for one in topic.partitions)
+    found = wanted.topics(broker)
+    topics: Sequence[Topic | Hidden | None] = found
+    if not request.access.is_unrestricted:
+        topics = await _admitted(request, broker, wanted, found)
+    if wanted.asked is not None:
+        if wanted.creates(broker):
+            missing = [key for key, topic in zip(wanted.asked, topics, strict=True) if topic is None]
+            broker.automatic_creation.ask(request.client, cast("Sequence[str]", missing), request.charges)
+        if broker.recovery.is_behind:
+            shown = [topic for topic in topics if topic is not None and not isinstance(topic, Hidden)]
+            broker.recovery.recover_soon(one for topic in shown for one in topic.partitions)
     return await _answer(request, broker, wanted, states(broker, topics, request.local_address))
+
+
+async def _admitted(
+    request: Request, broker: Broker, wanted: _Wanted, topics: Sequence[Topic | None]
+) -> list[Topic | Hidden | None]:
+    """What the client is told of each topic that it has named, or of all that it may see."""
+    access = request.access
+    admitted: list[Topic | Hidden | None] = []
+    if wanted.asked is None:
+        for topic in topics:
+            await request.work.before(ELEMENT)
+            if topic is not None and access.sees(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+                admitted.append(topic)
+        return admitted
+    may_create_all = not wanted.creates(broker) or access.sees(
+        Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME
+    )
+    keys: Sequence[str | UUID] = wanted.asked
+    for key, topic in zip(keys, topics, strict=True):
+        await request.work.before(ELEMENT)
+        name = key if topic is None else topic.name
+        if isinstance(name, UUID):
+            admitted.append(None)  # an id that is not known is no secret
+        elif not access.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            admitted.append(HIDDEN)
+        elif (
+            topic is None
+            and not may_create_all
+            and not access.may(Operation.CREATE, ResourceType.TOPIC, name)
+        ):
+            admitted.append(Hidden(is_internal=is_internal(name)))
+        else:
+            admitted.append(topic)
+    return admitted
+
+
+def _sees_all(access: Access, wanted: _Wanted, topics: Sequence[Topic | None]) -> bool:
+    """Whether the client may see all that it asks for, and it is few; the handler tells the rest."""
+    return (
+        wanted.asked is not None
+        and not wanted.tells_operations
+        and all(
+            topic is not None and access.sees(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+            for topic in topics
+        )
+    )
 
 
 def _wanted(body: Any, version: int) -> _Wanted:
@@ -189,73 +243,16 @@ def _refused(topics: Sequence[Any], error: ErrorCode) -> Any:
     )
 
 
-class TopicState(NamedTuple):
-    """All that an answer tells of a topic, at one moment: answers are built from this and nothing else."""
-
-    name: str
-    id: bytes
-    internal: bool
-    partitions: tuple[tuple[int, bool, Replicas | None, int], ...]
-    """Leader epoch, whether the leader takes produces, the stores that keep it, and the leader's id."""
-
-
-def states(
-    broker: Broker, topics: Iterable[Topic | None], local_address: tuple[str, int]
-) -> list[TopicState | None]:
-    """What is to be told of these topics to who has come in on this address; None stays None."""
-    stores = broker.stores
-    if stores.presence is None:
-        return [_alone(topic, broker.node_id) for topic in topics]
-    known: dict[tuple[str, ...], Replicas] = {}
-
-    def replicas(partition: Partition) -> Replicas:
-        members = partition.members
-        found = known.get(members)
-        if found is None:
-            found = known[members] = stores.replicas(members)
-        return found
-
-    reached = broker.gateways.reached(local_address)
-    return [_state(topic, replicas, broker, reached) for topic in topics]
-
-
-def _alone(topic: Topic | None, node_id: int) -> TopicState | None:
-    """As `_state`, where the broker is the only replica there is."""
-    if topic is None:
-        return None
-    partitions = topic.partitions
-    told = tuple(zip(map(_EPOCH, partitions), map(_AVAILABLE, partitions), repeat(None), repeat(node_id)))
-    return TopicState(topic.name, topic.id, topic.internal, told)
-
-
-def _state(
-    topic: Topic | None,
-    replicas: Callable[[Partition], Replicas | None],
-    broker: Broker,
-    reached: Collection[int],
-) -> TopicState | None:
-    if topic is None:
-        return None
-    own = broker.node_id
-    partitions = []
-    for one, leader in zip(topic.partitions, broker.gateways.leaders(topic), strict=True):
-        if leader == own:
-            told = one.leader_epoch, one.available, replicas(one), own
-        elif leader in reached:
-            told = one.leader_epoch, True, replicas(one), leader
-        else:
-            told = one.leader_epoch, False, replicas(one), NOBODY
-        partitions.append(told)
-    return TopicState(topic.name, topic.id, topic.internal, tuple(partitions))
-
-
-def _question(wanted: _Wanted, version: int, local_address: tuple[str, int], broker: Broker) -> Hashable:
+def _question(
+    wanted: _Wanted, version: int, local_address: tuple[str, int], access: Access, broker: Broker
+) -> Hashable:
     """All that an answer depends on beside the state of topics."""
     return (
         version,
         wanted.asked,
         wanted.cluster_operations,
         wanted.topic_operations,
+        None if access.is_unrestricted else access.principal,
         local_address,
         broker.gateways.version,
         broker.cluster_id,
@@ -263,15 +260,18 @@ def _question(wanted: _Wanted, version: int, local_address: tuple[str, int], bro
 
 
 async def _answer(
-    request: Request, broker: Broker, wanted: _Wanted, topics: list[TopicState | None]
+    request: Request, broker: Broker, wanted: _Wanted, topics: list[TopicState | Hidden | None]
 ) -> bytes:
-    question = _question(wanted, request.header.api_version, request.local_address, broker)
-    rest = _cache.get(question, topics)
+    access = request.access
+    question = _question(wanted, request.header.api_version, request.local_address, access, broker)
+    is_kept = access.is_unrestricted or not wanted.tells_operations
+    rest = _cache.get(question, topics) if is_kept else None
     if rest is None:
-        elements = sum(1 if topic is None else 1 + len(topic.partitions) for topic in topics)
+        elements = sum(map(_elements, topics))
         framed = await answer_of(elements, request, await _response(request, broker, wanted, topics))
         rest = framed[_SIZE_CORRELATION.size :]
-        _cache.put(question, topics, rest)
+        if is_kept:
+            _cache.put(question, topics, rest)
     return _framed(request.header, rest)
 
 
@@ -279,17 +279,24 @@ def _framed(header: RequestHeader, rest: bytes) -> bytes:
     return _SIZE_CORRELATION.pack(4 + len(rest), header.correlation_id) + rest
 
 
+def _elements(topic: TopicState | Hidden | None) -> int:
+    """How many elements an answer has for it."""
+    return 1 + len(topic.partitions) if isinstance(topic, TopicState) else 1
+
+
 async def _response(
-    request: Request, broker: Broker, wanted: _Wanted, topics: list[TopicState | None]
+    request: Request, broker: Broker, wanted: _Wanted, topics: list[TopicState | Hidden | None]
 ) -> Any:
     results = []
+    access = request.access if wanted.topic_operations else None
     for done, topic in enumerate(topics):
-        await request.work.before(ELEMENT if topic is None else ELEMENT * (1 + len(topic.partitions)))
-        if topic is not None:
-            results.append(_known(topic, wanted.topic_operations))
-        else:
-            assert wanted.asked is not None
-            results.append(_unknown(wanted.asked[done], wanted.topic_operations))
+        await request.work.before(ELEMENT * _elements(topic))
+        if isinstance(topic, TopicState):
+            results.append(_known(topic, access))
+            continue
+        assert wanted.asked is not None
+        key = wanted.asked[done]
+        results.append(_unknown(key, access) if topic is None else _hidden(key, topic))
     return _Answer(
         throttle_time_ms=0,
         brokers=[
@@ -299,12 +306,24 @@ async def _response(
         cluster_id=broker.cluster_id,
         controller_id=broker.gateways.controller(request.local_address),
         topics=results,
-        authorized_operations=CLUSTER_OPERATIONS if wanted.cluster_operations else None,
+        authorized_operations=cluster_operations(request.access) if wanted.cluster_operations else None,
         error_code=ErrorCode.NONE,
     )
 
 
-def _known(topic: TopicState, operations: bool) -> Any:
+def cluster_operations(access: Access) -> frozenset[Operation]:
+    """What a client is told that it may do with the cluster: nothing, where it may not describe it."""
+    if not access.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return frozenset()
+    return access.operations(ResourceType.CLUSTER, CLUSTER_NAME)
+
+
+def _operations(access: Access | None, topic: str) -> frozenset[Operation] | None:
+    return None if access is None else access.operations(ResourceType.TOPIC, topic)
+
+
+def _known(topic: TopicState, access: Access | None) -> Any:
+    """`access`: of who wants to know what it may do."""
     return _Topic(
         error_code=ErrorCode.NONE,
         name=topic.name,
@@ -322,23 +341,38 @@ def _known(topic: TopicState, operations: bool) -> Any:
             )
             for index, (leader_epoch, available, replicas, leader) in enumerate(topic.partitions)
         ],
-        authorized_operations=TOPIC_OPERATIONS if operations else None,
+        authorized_operations=_operations(access, topic.name),
     )
 
 
-def _unknown(key: str | UUID, operations: bool) -> Any:
-    """A topic that does not exist. An id is answered without a name, a name without an id."""
+def _unknown(key: str | UUID, access: Access | None) -> Any:
+    """A topic that does not exist."""
     if isinstance(key, UUID):
-        error, name, topic_id, operations = ErrorCode.UNKNOWN_TOPIC_ID, None, key, False
-    else:
-        error, name, topic_id = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, key, None
-        if invalid_topic_name(key) is not None:
-            error = ErrorCode.INVALID_TOPIC_EXCEPTION
+        return _absent(ErrorCode.UNKNOWN_TOPIC_ID, key)
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if invalid_topic_name(key) is not None:
+        error = ErrorCode.INVALID_TOPIC_EXCEPTION
+    return _absent(error, key, internal=is_internal(key), operations=_operations(access, key))
+
+
+def _hidden(key: str | UUID, hidden: Hidden) -> Any:
+    """A topic of which the client is told nothing. (A topic's id is no secret.)"""
+    return _absent(ErrorCode.TOPIC_AUTHORIZATION_FAILED, key, internal=hidden.is_internal)
+
+
+def _absent(
+    error: ErrorCode,
+    key: str | UUID,
+    *,
+    internal: bool = False,
+    operations: frozenset[Operation] | None = None,
+) -> Any:
+    """An id is answered without a name, a name without an id."""
     return _Topic(
         error_code=error,
-        name=name,
-        topic_id=topic_id,
-        is_internal=name is not None and is_internal(name),
+        name=key if isinstance(key, str) else None,
+        topic_id=key if isinstance(key, UUID) else None,
+        is_internal=internal,
         partitions=[],
-        authorized_operations=TOPIC_OPERATIONS if operations else None,
+        authorized_operations=operations,
     )

@@ -1,11 +1,12 @@
 """OffsetCommit (key 8), versions 2 to 10: a group remembers how far it has read.
 
 Behaviour
-  Each partition has to exist. What is left goes to the group in one piece: its generation, member and
-  instance are checked, then everything is written together and answered when it is durable. A group that
-  nobody manages (generation -1) is made by its first commit; the empty group id is a group like any other.
-  An offset with more than 4096 UTF-16 units of metadata is OFFSET_METADATA_TOO_LARGE, the others are
-  written. If nothing names a partition that exists the group is not even looked at.
+  The client has to be allowed to READ the group (GROUP_AUTHORIZATION_FAILED of every partition) and each
+  topic (TOPIC_AUTHORIZATION_FAILED), and each partition has to exist. What is left goes to the group in one
+  piece: its generation, member and instance are checked, then everything is written together and answered
+  when it is durable. A group that nobody manages (generation -1) is made by its first commit; the empty group
+  id is a group like any other. An offset with more than 4096 UTF-16 units of metadata is
+  OFFSET_METADATA_TOO_LARGE, the others are written. If nothing is left the group is not even looked at.
 
 Version notes
   v2 to v4 may give a retention time: such an offset goes by that alone. v6 brings the leader epoch, v7 static
@@ -35,6 +36,7 @@ from gateway.common.handlers import Request, Response, api
 from gateway.common.work import BREATH
 from gateway.groups.offsets import TopicPartition, is_metadata_too_large
 from gateway.groups.records import NO_TIME, CommittedOffset
+from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.offset_commit import (
@@ -103,6 +105,7 @@ class OffsetCommit:
 
     __slots__ = (
         "_accepted",
+        "_access",
         "_body",
         "_broker",
         "_client",
@@ -122,6 +125,7 @@ class OffsetCommit:
         self._version = request.header.api_version
         self._correlation_id = request.header.correlation_id
         self._broker = broker
+        self._access = request.access
         self._refused: dict[str | bytes | None, TopicResult] = {}
         self._accepted: list[TopicResult] = []
         """What is answered: what does not exist, and what does, unless the write fails."""
@@ -136,6 +140,9 @@ class OffsetCommit:
 
     def begin(self) -> _Breaths:
         """Check everything and enter the write."""
+        if not self._access.may(Operation.READ, ResourceType.GROUP, self._body.group_id):
+            yield from self._refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            return
         offsets: dict[TopicPartition, CommittedOffset] = {}
         now_ms, retention = self._broker.context.now_ms(), self._body.retention_time_ms
         times = now_ms, NO_TIME if retention == NO_RETENTION else min(now_ms + retention, LONG_MAX)
@@ -163,15 +170,29 @@ class OffsetCommit:
         if self._accepted:
             self._enter(offsets)
 
+    def _refuse(self, error: ErrorCode) -> _Breaths:
+        """Every partition has this error, as it is named (``OffsetCommitRequest.getErrorResponse``)."""
+        for wanted in self._body.topics:
+            partitions: list[tuple[int, int]] = [(asked.partition, error) for asked in wanted.partitions]
+            self._accepted.append(TopicResult(wanted.name, wanted.topic_id, partitions))
+            before = self.partitions // BREATH
+            self.partitions += 1 + len(partitions)
+            for _ in range(self.partitions // BREATH - before):
+                yield
+
     def _find(self, wanted: TopicCommit) -> tuple[Topic | None, ErrorCode]:
         """The topic, and the error for what it has not (`KafkaApis.handleOffsetCommitRequest`)."""
-        if wanted.topic_id is None:
-            assert wanted.name is not None
-            return self._broker.topics.get(wanted.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        topic = self._broker.topics.by_id(wanted.topic_id)
-        if topic is None:
-            return None, ErrorCode.UNKNOWN_TOPIC_ID
-        return topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        topics, name = self._broker.topics, wanted.name
+        topic = None
+        if wanted.topic_id is not None:
+            topic = topics.by_id(wanted.topic_id)
+            if topic is None:
+                return None, ErrorCode.UNKNOWN_TOPIC_ID
+            name = topic.name
+        assert name is not None
+        if not self._access.may(Operation.READ, ResourceType.TOPIC, name):
+            return None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return topic or topics.get(name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _take(
         self,
@@ -205,6 +226,7 @@ class OffsetCommit:
                 self._client,
                 offsets,
                 now,
+                self._access.owner,
             )
             if offsets:
                 self._pending = groups.journal.begin_commit(

@@ -3,7 +3,8 @@
 Behaviour
   The group has to exist, and be empty or a consumer group; of a topic that it is subscribed to nothing is
   deleted (GROUP_SUBSCRIBED_TO_TOPIC). A partition without a committed offset is no error, one that does not
-  exist is UNKNOWN_TOPIC_OR_PARTITION. Answered when it is durable. An error of the group is said once,
+  exist is UNKNOWN_TOPIC_OR_PARTITION, and those of topics that the client may not READ are
+  TOPIC_AUTHORIZATION_FAILED. Answered when it is durable. An error of the group is said once,
   without partitions. A group of which nothing is left stays until its offsets would have expired.
 """
 
@@ -16,6 +17,7 @@ from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.groups.journal import pieces
 from gateway.groups.offsets import TopicPartition
+from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -33,6 +35,8 @@ async def offset_delete(request: Request, broker: Broker) -> Response:
     """Delete what exists; one result per partition, or one error for all."""
     deletion = _Deletion(request, broker)
     try:
+        if not request.access.may(Operation.DELETE, ResourceType.GROUP, request.body.group_id):
+            raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         await deletion.carry_out()
     except KafkaError as error:
         return await answer_of(1, request, _Answer(error_code=error.code, throttle_time_ms=0, topics=[]))
@@ -41,11 +45,12 @@ async def offset_delete(request: Request, broker: Broker) -> Response:
 
 
 class _Deletion:
-    """One request. Partitions that do not exist come first in the answer (`OffsetDeleteResponse.Builder`)."""
+    """One request. Partitions that are refused come first in the answer (`OffsetDeleteResponse.Builder`)."""
 
     def __init__(self, request: Request, broker: Broker) -> None:
         self._body = request.body
         self._broker = broker
+        self._access = request.access
         self._work = request.work
         self._results: dict[str, dict[int, ErrorCode]] = {}
         self._known: dict[TopicPartition, None] = {}
@@ -74,13 +79,15 @@ class _Deletion:
     async def _sort_out(self) -> None:
         for wanted in self._body.topics:
             await self._next()
-            topic = self._broker.topics.get(wanted.name)
+            if self._access.may(Operation.READ, ResourceType.TOPIC, wanted.name):
+                topic, missing = self._broker.topics.get(wanted.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                topic, missing = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
             for partition in wanted.partitions:
                 index = partition.partition_index
                 if topic is not None and 0 <= index < len(topic.partitions):
                     self._known[wanted.name, index] = None
                 else:
-                    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     self._results.setdefault(wanted.name, {})[index] = missing
                 await self._next()
 

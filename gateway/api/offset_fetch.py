@@ -3,9 +3,11 @@
 Behaviour
   What is answered is durable. A partition without a committed offset, and everything of a group that does
   not exist, is -1 without an error; so are partitions and topics that do not exist. Without topics: all
-  that the group has committed. With `require_stable` the answer waits until all that was committed before
-  is durable, for five seconds at most (groups that are named behind others which took them are
-  NOT_COORDINATOR); as there are no transactions nothing else is unstable.
+  that the group has committed. A group that the client may not DESCRIBE is GROUP_AUTHORIZATION_FAILED; of
+  topics that it may not DESCRIBE those that it names are TOPIC_AUTHORIZATION_FAILED, the others left out.
+  With `require_stable` the answer waits until all that was committed before is durable, for five seconds at
+  most (groups that are named behind others which took them are NOT_COORDINATOR); as there are no transactions
+  nothing else is unstable.
 
 Version notes
   v2 allows null topics and brings an error for the whole group; before, each partition has it. v5 brings
@@ -30,6 +32,7 @@ from gateway.common.handlers import Request, Response, api
 from gateway.groups.offsets import OffsetTable
 from gateway.groups.records import NO_EPOCH, NO_TOPIC_ID, CommittedOffset
 from gateway.journal.group_commit import WRITE_TIMEOUT_SECONDS
+from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -90,6 +93,7 @@ class _Fetch:
         self._version = version = request.header.api_version
         self._stable = request.body.require_stable
         self._broker = broker
+        self._access = request.access
         self._work = request.work
         self._patient_until = trio.current_time() + WRITE_TIMEOUT_SECONDS
         several = version >= SEVERAL_GROUPS_SINCE_VERSION
@@ -104,6 +108,8 @@ class _Fetch:
         """The topics of one group, and its error. Without `wanted`: all topics."""
         self.elements += 1
         try:
+            if not self._access.may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+                raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
             table = await self._table(group_id)
             if wanted is None:
                 return await self._all_topics(table), ErrorCode.NONE
@@ -133,10 +139,15 @@ class _Fetch:
         return None if group is None else group.offsets
 
     async def _all_topics(self, table: OffsetTable | None) -> list[Any]:
-        """Everything that was committed; by id, only of topics that exist. Raises KafkaError."""
+        """Everything that was committed of topics that the client may know of; by id, only of those that
+        exist. Raises KafkaError.
+        """
         found: list[Any] = []
         committed = [] if table is None else [(name, dict(offsets)) for name, offsets in table.topics()]
         for name, offsets in committed:
+            if not self._access.sees(Operation.DESCRIBE, ResourceType.TOPIC, name):
+                await self._work.before(ELEMENT)
+                continue
             topic_id = None
             if self._by_id:
                 topic = self._broker.topics.get(name)
@@ -154,17 +165,20 @@ class _Fetch:
         return found
 
     async def _named_topics(self, table: OffsetTable | None, wanted: list[Any]) -> list[Any]:
-        """What was committed of these topics; those whose id is not known come last. Raises KafkaError."""
-        found, unknown = [], []
+        """What was committed of these topics; those that are refused come last. Raises KafkaError."""
+        found, refused = [], []
         for one in wanted:
             await self._next()
             name, topic_id = one.name, NO_TOPIC_ID
             if self._by_id:
                 topic = None if one.topic_id is None else self._broker.topics.by_id(one.topic_id.bytes)
                 if topic is None:
-                    unknown.append(await self._failed(one, ErrorCode.UNKNOWN_TOPIC_ID))
+                    refused.append(await self._failed(one, ErrorCode.UNKNOWN_TOPIC_ID))
                     continue
                 name, topic_id = topic.name, topic.id
+            if not self._access.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+                refused.append(await self._failed(one, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                continue
             partitions = []
             for index in one.partition_indexes:
                 offset, error = None, ErrorCode.NONE
@@ -176,7 +190,7 @@ class _Fetch:
                 partitions.append(self._partition(index, offset, error))
                 await self._next()
             found.append(self._topic(name, one.topic_id if self._by_id else None, partitions))
-        return found + unknown
+        return found + refused
 
     async def _failed(self, wanted: Any, error: ErrorCode) -> Any:
         """A topic of which each partition has an error."""

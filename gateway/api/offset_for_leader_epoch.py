@@ -6,7 +6,8 @@ Behaviour
   asked for, and the offset at which it ended; for the present epoch that is the high watermark. (-1, -1)
   for an epoch that is not known. `current_leader_epoch` is checked first (74, 75; -1 is not given). A
   partition that is not recovered yet is LEADER_NOT_AVAILABLE: with an end that may still grow, a client
-  would believe that records were lost (KIP-320).
+  would believe that records were lost (KIP-320). Who may neither act for the cluster nor describe the topic
+  gets TOPIC_AUTHORIZATION_FAILED in each partition.
 
 Version notes
   v2 brings the check of the client's epoch. v3 names the replica that asks. v4 is flexible.
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from gateway.answers.encoding import answer_of
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
+from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -30,6 +32,7 @@ from wireproto.kafka.schemas import RESPONSE_CLASSES
 if TYPE_CHECKING:
     from gateway.broker import Broker
     from gateway.log.topic import Topic
+    from gateway.security.access import Access
 
 UNKNOWN_EPOCH = -1
 UNKNOWN_OFFSET = -1
@@ -46,14 +49,31 @@ async def offset_for_leader_epoch(request: Request, broker: Broker) -> Response:
     done = 0
     for wanted in request.body.topics:
         await request.work.before(ELEMENT)
+        is_allowed = _may_describe(request.access, wanted.topic)
         topic = broker.topics.get(wanted.topic)
         partitions = []
         for asked in wanted.partitions:
             await request.work.before(ELEMENT)
-            partitions.append(_end_of_epoch(topic, asked))
+            partitions.append(_end_of_epoch(topic, asked) if is_allowed else _denied(asked))
         topics.append(_Topic(topic=wanted.topic, partitions=partitions))
         done += 1 + len(partitions)
     return await answer_of(done, request, _Answer(throttle_time_ms=0, topics=topics))
+
+
+def _may_describe(access: Access, topic: str) -> bool:
+    """Brokers ask as well as consumers (KIP-320)."""
+    return access.sees(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME) or access.may(
+        Operation.DESCRIBE, ResourceType.TOPIC, topic
+    )
+
+
+def _denied(asked: Any) -> Any:
+    return _Partition(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        partition=asked.partition,
+        leader_epoch=UNKNOWN_EPOCH,
+        end_offset=UNKNOWN_OFFSET,
+    )
 
 
 def _end_of_epoch(topic: Topic | None, asked: Any) -> Any:

@@ -117,10 +117,12 @@ class PendingProduce:
         if header.api_version >= LEADERS_FROM and self._broker.gateways.others:
             for name, topic_id, results in topics:
                 self._tell_leaders(name, topic_id, results, told)
+        charges = self._request.charges
         return encode_produce_response(
             header.api_version,
             header.correlation_id,
             topics,
+            0 if charges is None else charges.throttle_ms,
             nodes=told.nodes,
         )
 
@@ -182,6 +184,8 @@ def _result(
 async def begin(request: Request, broker: Broker) -> PendingProduce:
     """Append what the request brings; the pending answer. Raises NoRoom."""
     pending = PendingProduce(request, broker)
+    if request.charges is not None:
+        request.charges.produced(len(request.frame), is_answered=request.body.acks != 0)
     try:
         await pending.appending.append_all()
     finally:

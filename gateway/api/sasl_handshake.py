@@ -11,7 +11,8 @@ Version notes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from gateway.answers.encoding import answer
 from gateway.common.handlers import Request, Response, api
@@ -21,6 +22,9 @@ from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
+
+_MECHANISM: Final = re.compile(r"[A-Z0-9_-]{1,20}")
+"""As mechanisms are called (RFC 4422, 3.1)."""
 
 _Answer: Any = RESPONSE_CLASSES[ApiKey.SASL_HANDSHAKE]
 
@@ -33,5 +37,10 @@ async def sasl_handshake(request: Request, broker: Broker) -> Response:
     mechanism = request.body.mechanism
     shaken = request.sasl.handshake(mechanism, request.header.api_version, broker.context.now_ms())
     if shaken.closes:
-        request.closes = f"SaslHandshake by {mechanism[:64]!r}: {shaken.error.message}"
+        request.closes = f"SaslHandshake by {_shown(mechanism)}: {shaken.error.message}"
     return answer(request, _Answer(error_code=shaken.error, mechanisms=list(shaken.mechanisms)))
+
+
+def _shown(mechanism: str) -> str:
+    """A mechanism, in the log; whatever else stands in its place may be a secret that has got there."""
+    return mechanism if _MECHANISM.fullmatch(mechanism) else "what is no mechanism's name"

@@ -1,6 +1,7 @@
 """SyncGroup (key 14), versions 0 to 5: a member asks for its assignment; the leader brings all of them.
 
 Behaviour
+  Who may not READ the group is GROUP_AUTHORIZATION_FAILED.
   The answer comes when the leader has assigned and the generation's record is durable in
   `__consumer_offsets`. Members that the leader left out get an empty assignment.
 
@@ -17,6 +18,7 @@ from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.groups.events import Sync, SyncReply
 from gateway.groups.served import Abandoned, Ticket
+from gateway.security.acls import Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.group_answers import encode_sync_group_response
@@ -36,6 +38,8 @@ async def sync_group(request: Request, broker: Broker) -> Response:
         body.protocol_name,
     }:
         return _answer(request, SyncReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    if not request.access.may(Operation.READ, ResourceType.GROUP, body.group_id):
+        return _answer(request, SyncReply(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     assignments: dict[str, bytes] = {}
     for each in body.assignments:
         await request.work.before(ELEMENT)
@@ -49,6 +53,7 @@ async def sync_group(request: Request, broker: Broker) -> Response:
         protocol_type=body.protocol_type,
         protocol=body.protocol_name,
         assignments=assignments,
+        principal=request.access.owner,
     )
     try:
         broker.groups.sync(body.group_id, sync)

@@ -1,12 +1,14 @@
 """TxnOffsetCommit (key 28), versions 0 to 5: how far a group has read, as part of a transaction.
 
 Behaviour
-  Each partition has to exist. What is left is written as a part of the producer's transaction, all of it or
-  nothing, and answered when it is durable; readers see it once the transaction is committed, and are told
-  UNSTABLE_OFFSET_COMMIT until it ends, if they ask for that. The transaction has to be open and to have the
-  group's partition of `__consumer_offsets`: its coordinator is asked, as for a batch that is produced.
-  Who names a member, an instance or a generation is checked as in OffsetCommit (KIP-447); who names none may
-  always commit.
+  The client has to be allowed to WRITE with the transactional id (TRANSACTIONAL_ID_AUTHORIZATION_FAILED of
+  every partition), to READ the group (GROUP_AUTHORIZATION_FAILED likewise) and to READ each topic
+  (TOPIC_AUTHORIZATION_FAILED), and each partition has to exist. What is left is written as a part of the
+  producer's transaction, all of it or nothing, and answered when it is durable; readers see it once the
+  transaction is committed, and are told UNSTABLE_OFFSET_COMMIT until it ends, if they ask for that. The
+  transaction has to be open and to have the group's partition of `__consumer_offsets`: its coordinator is
+  asked, as for a batch that is produced. Who names a member, an instance or a generation is checked as in
+  OffsetCommit (KIP-447); who names none may always commit.
 
 Version notes
   v2 brings the leader epoch, v3 member, instance and generation, and is flexible. v4 may answer
@@ -30,6 +32,7 @@ from gateway.groups.offsets import TopicPartition, is_metadata_too_large
 from gateway.groups.records import NO_EPOCH, NO_TIME, CommittedOffset
 from gateway.journal.lane import TransactionOf
 from gateway.produce.verification import ASKED_AT_MOST
+from gateway.security.acls import Operation, ResourceType
 from gateway.transactions.verifier import Producing
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -58,14 +61,28 @@ async def txn_offset_commit(request: Request, broker: Broker) -> Response:
     body = request.body
     check_elements(sum(1 + len(topic.partitions) for topic in body.topics), "partitions")
     commit = _Commit(request, broker)
+    refused = _refusal(request)
+    if refused is not ErrorCode.NONE:
+        topics = await commit.refused(refused)
+        return await answer_of(commit.elements, request, _Answer(throttle_time_ms=0, topics=topics))
     await commit.take()
     if commit.offsets:
         try:
             await commit.write()
-        except KafkaError as refused:
-            commit.failed(refused.code)
+        except KafkaError as error:
+            commit.failed(error.code)
     topics = await commit.results()
     return await answer_of(commit.elements, request, _Answer(throttle_time_ms=0, topics=topics))
+
+
+def _refusal(request: Request) -> ErrorCode:
+    """Whether the client may commit at all."""
+    body, access = request.body, request.access
+    if not access.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, body.transactional_id):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if not access.may(Operation.READ, ResourceType.GROUP, body.group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    return ErrorCode.NONE
 
 
 class _Commit:
@@ -85,14 +102,17 @@ class _Commit:
         now_ms = self._broker.context.now_ms()
         for wanted in self._body.topics:
             await self._next()
-            topic = self._broker.topics.get(wanted.name)
+            if self._request.access.may(Operation.READ, ResourceType.TOPIC, wanted.name):
+                topic, missing = self._broker.topics.get(wanted.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                topic, missing = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
             count = 0 if topic is None else len(topic.partitions)
             for asked in wanted.partitions:
                 await self._next()
                 place = wanted.name, asked.partition_index
                 metadata = asked.committed_metadata
                 if topic is None or not 0 <= asked.partition_index < count:
-                    self._errors[place] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    self._errors[place] = missing
                 elif is_metadata_too_large(metadata):
                     self._errors[place] = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 else:
@@ -137,7 +157,13 @@ class _Commit:
             generation = body.generation_id
         # Nobody may change the group between its check and the write: no await in between.
         group = groups.for_transactional_commit(
-            body.group_id, member_id, instance_id, generation, client, self.offsets
+            body.group_id,
+            member_id,
+            instance_id,
+            generation,
+            client,
+            self.offsets,
+            self._request.access.owner,
         )
         part_of = TransactionOf(body.producer_id, body.producer_epoch, guard, client)
         try:
@@ -167,6 +193,18 @@ class _Commit:
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         for place in self.offsets:
             self._errors[place] = error
+
+    async def refused(self, error: ErrorCode) -> list[Any]:
+        """Every partition has this error, as it is named (``TxnOffsetCommitRequest.getErrorResponse``)."""
+        topics = []
+        for wanted in self._body.topics:
+            await self._next()
+            partitions = []
+            for asked in wanted.partitions:
+                await self._next()
+                partitions.append(_Partition(partition_index=asked.partition_index, error_code=error))
+            topics.append(_Topic(name=wanted.name, partitions=partitions))
+        return topics
 
     async def results(self) -> list[Any]:
         """In the order of the request, each topic once."""

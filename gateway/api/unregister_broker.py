@@ -3,7 +3,7 @@
 Behaviour
   Nobody lists it any more, and its id may be given again; what it led others lead already. An id that nobody
   has is BROKER_ID_NOT_REGISTERED. In the seconds in which others take what it led it is REQUEST_TIMED_OUT,
-  after which Kafka's clients ask again.
+  after which Kafka's clients ask again. It takes ALTER on the cluster.
 
 Differs from Kafka
   A gateway that is alive is INVALID_REQUEST: it would come back by itself. Kafka forgets such a broker, which
@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gateway.answers.denied import cluster_denied
 from gateway.answers.encoding import answer
 from gateway.common.handlers import Request, Response, api
+from gateway.security.acls import Operation
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -31,6 +33,8 @@ async def unregister_broker(request: Request, broker: Broker) -> Response:
     """Forget a gateway."""
     error, message = ErrorCode.NONE, None
     try:
+        if denied := cluster_denied(request.access, Operation.ALTER):
+            raise denied
         await broker.forget_gateway(request.body.broker_id)
     except KafkaError as refused:
         error, message = refused.code, refused.message

@@ -5,7 +5,7 @@ Behaviour
   needs it (`gateway.cluster.features`); it is in effect on all gateways a moment later. The checks and their
   words are Kafka's (`gateway.administration.feature_updates`): what is wrong is INVALID_UPDATE_VERSION for
   the whole request, by the first feature that is wrong. The level that a feature has is no error. A feature
-  that is named more than once counts as it is named last.
+  that is named more than once counts as it is named last. It takes ALTER on the cluster.
 
 Version notes
   v0 says whether a downgrade is allowed, which Kafka does not look at; v1 names the kind of change, and may
@@ -21,10 +21,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gateway.administration.feature_updates import UPGRADE, FeatureJudge, Update
+from gateway.answers.denied import cluster_denied
 from gateway.answers.element_limit import check_elements
-from gateway.answers.encoding import answer_of
+from gateway.answers.encoding import answer, answer_of
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
+from gateway.security.acls import Operation
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -42,6 +44,8 @@ async def update_features(request: Request, broker: Broker) -> Response:
     """Make all changes, or none."""
     updates = request.body.feature_updates
     check_elements(len(updates), "features")
+    if denied := cluster_denied(request.access, Operation.ALTER):
+        return answer(request, _answer(denied.code, denied.message, []))
     named_kind = request.header.api_version >= 1
     wanted = {
         one.feature: Update(one.max_version_level, one.upgrade_type if named_kind else UPGRADE)
@@ -58,8 +62,11 @@ async def update_features(request: Request, broker: Broker) -> Response:
         message = (
             "The update failed for all features since the following feature had an error: " + refused.message
         )
-    answer = _Answer(throttle_time_ms=0, error_code=error, error_message=message, results=results)
-    return await answer_of(len(results), request, answer)
+    return await answer_of(len(results), request, _answer(error, message, results))
+
+
+def _answer(error: ErrorCode, message: str | None, results: list[Any]) -> Any:
+    return _Answer(throttle_time_ms=0, error_code=error, error_message=message, results=results)
 
 
 async def _check(request: Request, broker: Broker, wanted: dict[str, Update]) -> dict[str, Update]:

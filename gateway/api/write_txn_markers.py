@@ -2,7 +2,8 @@
 
 Behaviour
   Other gateways send it, whose coordinators have decided, and tools that end a transaction which no
-  coordinator knows (`kafka-transactions.sh abort`). Each partition is answered when its marker is durable;
+  coordinator knows (`kafka-transactions.sh abort`). Who may neither ALTER the cluster nor has CLUSTER_ACTION
+  is CLUSTER_AUTHORIZATION_FAILED, in each partition. Each partition is answered when its marker is durable;
   one of `__consumer_offsets` when readers see what was committed in it.
 
 Errors
@@ -32,6 +33,7 @@ from gateway.cluster.feature_levels import TRANSACTION_VERSION
 from gateway.common.costs import ELEMENT, PRODUCED_BATCH
 from gateway.common.handlers import Request, Response, api
 from gateway.common.marker import Marker
+from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.schemas import RESPONSE_CLASSES
@@ -64,6 +66,12 @@ async def write_txn_markers(request: Request, broker: Broker) -> Response:
     check_elements(
         sum(1 + sum(1 + len(topic.partition_indexes) for topic in one.topics) for one in wanted), "partitions"
     )
+    access = request.access
+    if not (
+        access.sees(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
+        or access.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    ):
+        return await _refused(request)
     errors: dict[_Place, ErrorCode] = {}
     asked: list[tuple[_Place, Marker, int]] = []
     for one in wanted:
@@ -100,6 +108,27 @@ async def write_txn_markers(request: Request, broker: Broker) -> Response:
     return await answer_of(len(asked) + len(wanted), request, response)
 
 
+async def _refused(request: Request) -> Response:
+    """Each partition has the error; of markers for the same producer the last is answered
+    (``WriteTxnMarkersRequest.getErrorResponse``).
+    """
+    error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    found: dict[int, dict[str, list[Any]]] = {}
+    elements = 0
+    for one in request.body.markers:
+        await request.work.before(ELEMENT)
+        of_topics = found[one.producer_id] = {}
+        for topic in one.topics:
+            await request.work.before(ELEMENT * len(topic.partition_indexes))
+            of_topic = of_topics.setdefault(topic.name, [])
+            of_topic += (
+                _Partition(partition_index=index, error_code=error)
+                for index in dict.fromkeys(topic.partition_indexes)
+            )
+            elements += 1 + len(of_topic)
+    return await answer_of(elements + len(found), request, _Answer(markers=_made(found)))
+
+
 def _marker_of(asked: Any, version: int) -> Marker:
     return Marker(
         asked.producer_id,
@@ -117,6 +146,10 @@ def _results(errors: dict[_Place, ErrorCode]) -> list[Any]:
     for (producer_id, name, index), error in errors.items():
         of_topic = found.setdefault(producer_id, {}).setdefault(name, [])
         of_topic.append(_Partition(partition_index=index, error_code=error))
+    return _made(found)
+
+
+def _made(found: dict[int, dict[str, list[Any]]]) -> list[Any]:
     return [
         _Marker(
             producer_id=producer_id,

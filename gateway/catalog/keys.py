@@ -30,8 +30,11 @@
 /preferred/<topic id>/<index>         who is to lead a partition (`gateway.cluster.preferred_leaders`)
 /features                             the levels of features that are in effect (`gateway.cluster.features`)
 /registered                           which gateway has said last what it can, and in which life
+/acls/<digest>                        an ACL (`gateway.cluster.acls`)
 /scram/<user>                         what is kept of a user's passwords (`gateway.cluster.scram_users`)
+/quotas/<digest>                      the quotas of an entity (`gateway.cluster.quotas`)
 /scram-secret                         makes salts for users that there are not
+/tokens/<id>                          a delegation token (`gateway.cluster.delegation_tokens`)
 
 Which compares a transaction needs that changes one of them: `gateway.catalog.fence_rules`.
 """
@@ -70,8 +73,13 @@ PREFERRED = "/preferred/"
 FEATURES = "/features"
 REGISTERED = "/registered"
 ACLS = "/acls/"
+QUOTAS = "/quotas/"
 SCRAM = "/scram/"
 SCRAM_SECRET = "/scram-secret"  # noqa: S105 - a key, and no secret
+TOKENS = "/tokens/"
+
+OF_SECURITY = (ACLS, SCRAM, SCRAM_SECRET, QUOTAS)
+"""What the keys begin with that say who may come in, who may do what, and how much."""
 
 FORMAT = 2
 """Highest version of the keys and values that is known here; a newer one in a catalog is refused."""
@@ -89,6 +97,15 @@ def scram_key(user: str) -> str:
 def user_of_scram(key: str) -> str:
     """The user whose `scram_key` this is."""
     return unquote(key.removeprefix(SCRAM))
+
+
+def token_key(token_id: str) -> str:
+    return TOKENS + token_id
+
+
+def token_of(key: str) -> str:
+    """The id of the delegation token whose `token_key` this is."""
+    return key.removeprefix(TOKENS)
 
 
 def alive_key(gateway: int) -> str:

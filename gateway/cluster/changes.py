@@ -31,6 +31,8 @@ class Changes:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
+        self.forbidden: Callable[[], str | None] = lambda: None
+        """Why nothing may be changed now, if that is so."""
         self._turn = trio.Lock()
         self._nursery: trio.Nursery | None = None
 
@@ -44,9 +46,12 @@ class Changes:
     async def make(self, change: Callable[[], Awaitable[Result]]) -> Result:
         """The result of a change, which is made when those before it are over.
 
-        Raises KafkaError: what `change` raises; NOT_CONTROLLER, which administrators' clients try again: the
-        catalog is away, and nothing was done; REQUEST_TIMED_OUT: it went away meanwhile.
+        Raises KafkaError: what `change` raises; POLICY_VIOLATION: nothing may be changed now; NOT_CONTROLLER,
+        which administrators' clients try again: the catalog is away, and nothing was done; REQUEST_TIMED_OUT:
+        it went away meanwhile.
         """
+        if why := self.forbidden():
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, f"nothing may be changed at present: {why}")
         if trouble := self._catalog.trouble:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, f"nothing can be changed at present: {trouble}")
         made = _Made(change, self._turn)

@@ -1,10 +1,10 @@
-"""What a gateway knows of its cluster, and the few things that change it: topics, and broker configs."""
+"""What a gateway knows of its cluster, and the few things that change it: topics, configs, users, ACLs."""
 
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import trio
 
@@ -12,6 +12,7 @@ from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed
 from gateway.cluster.acls import Acls
 from gateway.cluster.changes import Changes
+from gateway.cluster.delegation_tokens import DelegationTokens
 from gateway.cluster.deletion import Deletion
 from gateway.cluster.dynamic_configs import DynamicConfigs
 from gateway.cluster.feature_levels import PREFERRED_LEADERS
@@ -21,8 +22,9 @@ from gateway.cluster.gateway_orders import IS_ALIVE, GatewayOrders, GatewayRefus
 from gateway.cluster.gateways import OneGateway, SharedGateways
 from gateway.cluster.leading import Leading
 from gateway.cluster.preferred_leaders import PreferredLeaders, Wish
+from gateway.cluster.quotas import Quotas, place_limits
 from gateway.cluster.replacement import Replacement
-from gateway.cluster.scram_users import ScramUsers
+from gateway.cluster.scram_users import Change, Refusal, ScramUsers, Upsertion
 from gateway.cluster.slot_leadership import SlotLeadership
 from gateway.cluster.stores import Stores
 from gateway.cluster.topics import Topics, build_topic, load_topics, topic_record
@@ -36,6 +38,12 @@ from gateway.log.context import LogContext
 from gateway.log.recovery.recovery import Recovery
 from gateway.log.retention import Retention
 from gateway.log.topic import Topic
+from gateway.quotas.alteration import Values
+from gateway.quotas.client_quotas import ClientQuotas
+from gateway.quotas.connection_rates import ConnectionRates
+from gateway.quotas.entities import Entity
+from gateway.security.acls import Acl
+from gateway.security.delegation_tokens import TokenSecret
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 NODE_ID = 1
@@ -45,11 +53,22 @@ KEPT_SECONDS = 1.0
 """How long an administrator's request waits for the stores to remember what it has changed, and the creation
 of a topic for their word on the catalog."""
 
+TOKENS_SWEPT_SECONDS = 3600.0
+"""Between two looks for delegation tokens that are over; Kafka's
+`delegation.token.expiry.check.interval.ms`."""
+
+_Result = TypeVar("_Result")
+
 ChangeConfigs = Callable[[Mapping[str, str]], dict[str, str]]
 """The configs that there are -> those that there shall be. Raises KafkaError."""
 
 
 logger = logging.getLogger(__name__)
+
+
+def _now_ms() -> int:
+    """A clock that does not go back."""
+    return int(trio.current_time() * 1_000)
 
 
 class Parked(Protocol):
@@ -73,6 +92,7 @@ class Cluster:
         settings: LogSettings,
         deliver: Callable[[], None],
         features: Features | None = None,
+        token_secret: TokenSecret | None = None,
     ) -> None:
         leadership = context.leadership
         self.node_id = leadership.gateway if isinstance(leadership, SlotLeadership) else NODE_ID
@@ -86,6 +106,8 @@ class Cluster:
         self.features.read()
         self.scram_users = ScramUsers(context.catalog)
         self.acls = Acls(context.catalog, settings)
+        self.delegation_tokens = DelegationTokens(context.catalog, token_secret, settings, context.now_ms)
+        self.quotas = Quotas(context.catalog, ClientQuotas(_now_ms), ConnectionRates(_now_ms))
         self.dynamic = DynamicConfigs(context.catalog, self.node_id)
         self.gateways: OneGateway | SharedGateways = OneGateway(self.node_id, settings.rack)
         if isinstance(leadership, SlotLeadership):
@@ -115,7 +137,12 @@ class Cluster:
                 self.leading.place(topic.partitions)
         self.following = Following(
             context, self.topics, self.dynamic, stores, self.recovery, self.leading, self.features,
-            {keys.SCRAM: self.scram_users, keys.ACLS: self.acls},
+            {
+                keys.SCRAM: self.scram_users,
+                keys.ACLS: self.acls,
+                keys.QUOTAS: self.quotas,
+                keys.TOKENS: self.delegation_tokens,
+            },
         )  # fmt: skip
         self.following.on_configs(self._apply_dynamic)
         self.following.on_deleted(context.segments_dropped)
@@ -123,7 +150,7 @@ class Cluster:
         self.completions = Completions()
         self.parked: set[Parked] = set()
         """Fetches that wait for records."""
-        self._changes = Changes(context.catalog)
+        self.changes = Changes(context.catalog)
         self._too_few = LogLimit(logger, lines=1)
         self._closer_loaded = trio.Event()
 
@@ -159,8 +186,9 @@ class Cluster:
                 self.context.cold.ahead.run,
                 self.context.wake_ups.run,
                 self.recovery.run,
-                self._changes.run,
+                self.changes.run,
                 self.following.run,
+                self._sweep_tokens,
                 *([] if self.leading is None else [self.leading.run]),
                 self.retention.run,
                 self.compaction.run,
@@ -198,7 +226,7 @@ class Cluster:
             await self._create(topic, feature)
             return self.topics.get(name) or topic
 
-        return await self._changes.make(create)
+        return await self.changes.make(create)
 
     async def _create(self, topic: Topic, feature: str = "") -> None:
         exists = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
@@ -222,7 +250,7 @@ class Cluster:
         POLICY_VIOLATION: the catalog is too large for a store.
         """
         self._check_size()
-        await self._changes.make(partial(self._add_partitions, topic, count))
+        await self.changes.make(partial(self._add_partitions, topic, count))
 
     async def _add_partitions(self, topic: Topic, count: int) -> None:
         self._check_there(topic)
@@ -238,7 +266,7 @@ class Cluster:
 
         Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, or what `change` raises.
         """
-        await self._changes.make(partial(self._alter_topic, topic, change))
+        await self.changes.make(partial(self._alter_topic, topic, change))
 
     async def _alter_topic(self, topic: Topic, change: ChangeConfigs) -> None:
         self._check_there(topic)
@@ -253,7 +281,7 @@ class Cluster:
 
         Raises KafkaError: what `change` raises, and as `Changes.make`.
         """
-        await self._changes.make(partial(self._alter_broker, node, change))
+        await self.changes.make(partial(self._alter_broker, node, change))
 
     async def _alter_broker(self, node: int | None, change: ChangeConfigs) -> None:
         try:
@@ -269,6 +297,7 @@ class Cluster:
             if backoff_ms is None
             else parse_broker_integer(CLEANER_BACKOFF, backoff_ms)
         )
+        self.quotas.places.limits = place_limits(self.dynamic.in_force)
 
     def _check_there(self, topic: Topic) -> None:
         if self.topics.get(topic.name) is not topic:
@@ -287,7 +316,7 @@ class Cluster:
 
         Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION when somebody else was faster.
         """
-        await self._changes.make(partial(self._delete_topic, topic))
+        await self.changes.make(partial(self._delete_topic, topic))
 
     async def _delete_topic(self, topic: Topic) -> None:
         self._check_there(topic)
@@ -296,15 +325,75 @@ class Cluster:
         await self.deletion.bury(topic)
         await self.following.take()
 
+    async def alter_quotas(self, changes: Mapping[Entity, Values], addresses: Mapping[Entity, str]) -> None:
+        """Have entities have other quotas; in force when this returns, on other gateways as soon as they
+        follow. Raises KafkaError: as `Quotas.alter`, and as `Changes.make`.
+        """
+        await self.changes.make(partial(self._alter_quotas, changes, addresses))
+
+    async def _alter_quotas(self, changes: Mapping[Entity, Values], addresses: Mapping[Entity, str]) -> None:
+        await self.following.take()  # what others have set is seen
+        try:
+            await self.quotas.alter(changes, addresses)
+        finally:
+            await self.following.take()
+
     async def change_features(self, decide: Decide) -> None:
         """Have other levels of features in effect. Raises KafkaError: what `decide` raises, and as
         `Changes.make`.
         """
-        await self._changes.make(partial(self._change_features, decide))
+        await self.changes.make(partial(self._change_features, decide))
 
     async def _change_features(self, decide: Decide) -> None:
         try:
             await self.features.change(decide)
+        finally:
+            await self.following.take()
+
+    async def change_tokens(
+        self, change: Callable[[], Awaitable[_Result]], *, is_more: bool = False
+    ) -> _Result:
+        """Change delegation tokens; `is_more`: there is one more then. What any gateway did before this was
+        called is seen.
+
+        Raises KafkaError: what `change` raises, and as `Changes.make`; POLICY_VIOLATION: the catalog is too
+        large for a store.
+        """
+        if is_more:
+            self._check_size()
+        return await self.changes.make(partial(self._change_tokens, change))
+
+    async def _change_tokens(self, change: Callable[[], Awaitable[_Result]]) -> _Result:
+        await self.context.catalog.fresh()
+        await self.following.take()
+        try:
+            return await change()
+        finally:
+            await self.following.take()
+
+    async def _sweep_tokens(self) -> None:
+        """Delete delegation tokens that are over, for ever. Each gateway does so."""
+        while True:
+            await trio.sleep(TOKENS_SWEPT_SECONDS)
+            try:
+                while await self.change_tokens(self.delegation_tokens.sweep):
+                    pass
+            except KafkaError as error:
+                logger.info("delegation tokens that are over are left for the next time: %s", error.message)
+
+    async def alter_user(self, change: Change) -> Refusal | None:
+        """Make, change or delete what is kept of a user's password; why that is refused.
+
+        Raises KafkaError: as `Changes.make`; POLICY_VIOLATION: the catalog is too large for a store.
+        """
+        if isinstance(change, Upsertion):
+            self._check_size()
+        return await self.changes.make(partial(self._alter_user, change))
+
+    async def _alter_user(self, change: Change) -> Refusal | None:
+        await self.following.take()  # the users that others have made are counted
+        try:
+            return await self.scram_users.make(change)
         finally:
             await self.following.take()
 
@@ -313,7 +402,7 @@ class Cluster:
         `Changes.make`.
         """
         if self.gateway_orders is not None:
-            await self._changes.make(partial(self.gateway_orders.remove, number))
+            await self.changes.make(partial(self.gateway_orders.remove, number))
         elif number == self.node_id:
             raise GatewayRefused(ErrorCode.INVALID_REQUEST, IS_ALIVE.format(number))
         else:
@@ -328,7 +417,7 @@ class Cluster:
         """Have certain of several gateways lead certain partitions; what is against each, as
         `gateway.cluster.preferred_leaders.PreferredLeaders.put`. Raises KafkaError: as `Changes.make`.
         """
-        return await self._changes.make(partial(self._prefer_leaders, wishes))
+        return await self.changes.make(partial(self._prefer_leaders, wishes))
 
     async def _prefer_leaders(self, wishes: Sequence[Wish]) -> list[KafkaError | None]:
         assert self.preferred is not None, "there is one gateway, which leads everything"
@@ -337,6 +426,45 @@ class Cluster:
             return await self.preferred.put(wishes, partial(self.features.needed, PREFERRED_LEADERS))
         finally:
             await self.following.take()
+
+    async def create_acls(self, acls: Mapping[str, Acl]) -> None:
+        """Have these, by their keys (`gateway.cluster.acls.key_of`); they are in force here then, and on
+        other gateways as they follow.
+
+        Raises KafkaError: as `Acls.create` and `Changes.make`; POLICY_VIOLATION: the catalog is too large
+        for a store.
+        """
+        self._check_size()
+        await self.changes.make(partial(self._create_acls, acls))
+
+    async def _create_acls(self, acls: Mapping[str, Acl]) -> None:
+        await self._catch_up()  # what is there already stays: that must be true
+        try:
+            await self.acls.create(acls)
+        finally:
+            await self.following.take()
+
+    async def delete_acls(self, revisions: Mapping[str, int]) -> set[str]:
+        """Delete the ACLs with these keys that are still as they were at these revisions; gives the keys of
+        those that it has deleted. Raises KafkaError: as `Changes.make`.
+        """
+        return await self.changes.make(partial(self._delete_acls, revisions))
+
+    async def _delete_acls(self, revisions: Mapping[str, int]) -> set[str]:
+        try:
+            return await self.acls.delete(revisions)
+        finally:
+            await self.following.take()
+
+    async def catch_up(self) -> None:
+        """Have in memory what was changed before this was called, by whichever gateway. Raises KafkaError: as
+        `Changes.make`.
+        """
+        await self.changes.make(self._catch_up)
+
+    async def _catch_up(self) -> None:
+        await self.context.catalog.fresh()
+        await self.following.take()
 
     async def remembered(self) -> None:
         """Wait until enough stores remember what was changed, so that it cannot be lost unnoticed with a

@@ -12,7 +12,12 @@ from typing import Any, Final
 
 from gateway.catalog import keys
 from gateway.catalog.interface import MAX_VALUE_BYTES
+from gateway.cluster import quotas
+from gateway.cluster.acls import check as check_acl
+from gateway.cluster.delegation_tokens import unpack as unpack_token
 from gateway.cluster.lineage import Life, Lineage
+from gateway.cluster.scram_users import SECRET_BYTES
+from gateway.cluster.scram_users import unpack as unpack_user
 from gateway.leadership.records import unpack_features
 from gateway.log.epochs import LeaderEpochs
 from gateway.log.segment import Segment
@@ -128,6 +133,10 @@ def _segment(name: str, value: bytes) -> None:
     _need(all(isinstance(one, str) for one in (segment.address, *segment.members)), "address or members")
 
 
+def _quotas(name: str, value: bytes) -> None:
+    _need(quotas.key_of(quotas.unpack(value).entity) == keys.QUOTAS + name, "key")
+
+
 def _lineage(_name: str, value: bytes) -> None:
     lineage = Lineage.unpack(value)
     names = (lineage.name, lineage.parent, *lineage.ancestors)
@@ -149,6 +158,24 @@ def _features(_name: str, value: bytes) -> None:
     unpack_features(value)
 
 
+def _acl(name: str, value: bytes) -> None:
+    check_acl(keys.ACLS + name, value)
+
+
+def _user(name: str, value: bytes) -> None:
+    _need(keys.scram_key(keys.user_of_scram(name)) == keys.SCRAM + name, "key")
+    unpack_user(value)
+
+
+def _scram_secret(name: str, value: bytes) -> None:
+    _need(not name, "key")
+    _need(len(value) == SECRET_BYTES, "value")
+
+
+def _token(name: str, value: bytes) -> None:
+    unpack_token(name, value)
+
+
 _CHECKS: Final[Mapping[str, Callable[[str, bytes], None]]] = {
     keys.TOPICS: _topic,
     keys.PARTITIONS: _partition,
@@ -163,6 +190,11 @@ _CHECKS: Final[Mapping[str, Callable[[str, bytes], None]]] = {
     keys.LIVES: _life,
     keys.LIVES_BEFORE: _lives_before,
     keys.FEATURES: _features,
+    keys.ACLS: _acl,
+    keys.SCRAM: _user,
+    keys.SCRAM_SECRET: _scram_secret,
+    keys.QUOTAS: _quotas,
+    keys.TOKENS: _token,
 }
 
 

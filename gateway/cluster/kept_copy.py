@@ -3,9 +3,9 @@
 The copy with the highest sequence counts, of all stores that are here; what it says is completed by what the
 stores say of their segments (`gateway.cluster.rebuild`). Rules, key by key:
 
-* Topics, their configs and replication factors, broker configs, stores, tombstones: the copy's. An
-  administrator was answered when a majority of the stores had it. A topic may have more partitions than the
-  copy knows, and there may be a topic that it does not know: announcements tell of those.
+* Topics, their configs and replication factors, broker configs, users, ACLs, stores, tombstones: the copy's.
+  An administrator was answered when a majority of the stores had it. A topic may have more partitions than
+  the copy knows, and there may be a topic that it does not know: announcements tell of those.
 * Of a partition the higher log start, the higher next epoch, and the epochs of whoever knows the newer one.
 * Producers, and so the end, of a log without segments: the copy's; where there are segments these tell.
 * Producer ids go on far above the copy's and all that were announced: blocks cost nothing.
@@ -35,6 +35,16 @@ if TYPE_CHECKING:
 
 BEFORE_LINEAGE = keys.LINEAGE[:-1]
 """The first entry after this key is the lineage."""
+
+ONLY_KEPT = (
+    keys.BROKER_CONFIGS,
+    keys.STORES,
+    keys.TOMBSTONES,
+    keys.FEATURES,
+    *keys.OF_SECURITY,
+    keys.TOKENS,
+)
+"""What the keys begin with of entries that a copy alone has, besides those of logs."""
 
 NAMED_TOPICS = 5
 """Topics that a refusal names."""
@@ -323,7 +333,7 @@ def add_kept(entries: dict[str, bytes], copy: KeptCopy) -> None:
     living = {keys.unpack(value)["id"] for key, value in entries.items() if key.startswith(keys.TOPICS)}
     for key, value in copy.entries.items():
         of_topic = key.startswith((keys.PARTITIONS, keys.PRODUCERS)) and key.split("/")[2] in living
-        if of_topic or key.startswith((keys.BROKER_CONFIGS, keys.STORES, keys.TOMBSTONES, keys.FEATURES)):
+        if of_topic or key.startswith(ONLY_KEPT):
             entries.setdefault(key, value)
     if copy.memory.lineage:
         parent = copy.lineage or Lineage(copy.memory.lineage)

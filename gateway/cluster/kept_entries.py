@@ -32,8 +32,10 @@ KEPT_PREFIXES: Final = (
     keys.LIVES_BEFORE,
     keys.FEATURES,
     keys.ACLS,
+    keys.QUOTAS,
     keys.SCRAM,
     keys.SCRAM_SECRET,
+    keys.TOKENS,
 )
 """What the keys begin with."""
 

@@ -6,15 +6,17 @@ can be guessed, as fast as machines are. So it is in no log, no answer and no me
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import secrets
 from base64 import b64decode, b64encode
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gateway.catalog import keys
 from gateway.catalog.interface import CompareFailed, unchanged
+from gateway.security.gateways import RESERVED
 from gateway.security.principal import USER, Principal
 from gateway.security.scram import (
     MAX_ITERATIONS,
@@ -26,9 +28,15 @@ from gateway.security.scram import (
 )
 
 if TYPE_CHECKING:
-    from gateway.catalog.interface import Catalog
+    from gateway.catalog.interface import Catalog, Entry
 
 SECRET_BYTES: Final = 32
+"""Length of the cluster's own secret, which makes the salts of users that there are not."""
+
+MAX_USERS: Final = 10_000
+"""Users of a cluster: each gateway has all of them in memory, half a kilobyte for each mechanism, and
+the stores keep a copy."""
+
 MAX_NAME_BYTES: Final = 255
 """Longest name of a user: it is part of a key, with three characters for each that is not plain."""
 
@@ -37,11 +45,13 @@ class Refusal(Enum):
     """Why a change is not made."""
 
     NO_NAME = "Username must not be empty"
-    BAD_NAME = "The name has characters that SCRAM cannot carry: ASCII without NUL is what there is"
+    BAD_NAME = "The name is not what SCRAM can carry: at most 255 ASCII characters, without NUL"
+    RESERVED_NAME = f"Names that begin with {RESERVED} are those of gateways"
     NO_MECHANISM = "Unknown SCRAM mechanism"
     TOO_FEW = "Too few iterations"
     TOO_MANY = "Too many iterations"
     NO_SALT = "The salt, or the salted password, is empty"
+    TOO_MANY_USERS = f"There are {MAX_USERS} users, and there may be no more: delete some"
     TWICE = "A user credential cannot be altered twice in the same request"
     NONE_THERE = "Attempt to delete a user credential that does not exist"
 
@@ -90,17 +100,25 @@ def pack(credentials: Mapping[Hash, ScramCredential]) -> bytes:
 def unpack(value: bytes) -> dict[Hash, ScramCredential]:
     """What is kept of a user. Raises BadUser."""
     try:
-        return {
-            Hash(name): ScramCredential(
-                b64decode(one["salt"], validate=True),
-                b64decode(one["stored_key"], validate=True),
-                b64decode(one["server_key"], validate=True),
-                int(one["iterations"]),
-            )
-            for name, one in keys.unpack(value).items()
-        }
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        found = {Hash(name): _credential(Hash(name), one) for name, one in keys.unpack(value).items()}
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise BadUser(str(error)) from None
+    if not found:
+        raise BadUser("it has no mechanism")
+    return found
+
+
+def _credential(kind: Hash, told: Mapping[str, Any]) -> ScramCredential:
+    """Raises KeyError, TypeError, ValueError: it is none."""
+    salt, stored_key, server_key = (
+        b64decode(told[name], validate=True) for name in ("salt", "stored_key", "server_key")
+    )
+    size, iterations = hashlib.new(kind.algorithm).digest_size, told["iterations"]
+    if not (salt and len(stored_key) == len(server_key) == size):
+        raise ValueError("its salt is empty, or one of its keys has another length than the hash")
+    if type(iterations) is not int or not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
+        raise ValueError("its iterations are not what a credential may have")
+    return ScramCredential(salt, stored_key, server_key, iterations)
 
 
 class ScramUsers:
@@ -109,7 +127,19 @@ class ScramUsers:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._users: dict[str, dict[Hash, ScramCredential]] = {}
+        self._revoked = 0
+        self._on_revoked: list[Callable[[str, frozenset[Hash]], None]] = []
         self.load()
+
+    def on_revoked(self, tell: Callable[[str, frozenset[Hash]], None]) -> None:
+        """Have this called with a user, and the mechanisms by which he came in with what is not right any
+        more.
+        """
+        self._on_revoked.append(tell)
+
+    def revoked(self) -> int:
+        """How often something that somebody came in by has become wrong."""
+        return self._revoked
 
     def load(self) -> None:
         """Take all of them anew."""
@@ -124,12 +154,15 @@ class ScramUsers:
     def take(self, key: str) -> None:
         """This one may be different. One that cannot be read is nobody: he cannot come in."""
         user, entry = keys.user_of_scram(key), self._catalog.get(key)
-        self._users.pop(user, None)
+        before = self._users.pop(user, {})
+        now: dict[Hash, ScramCredential] = {}
         if entry is not None:
-            try:
-                self._users[user] = unpack(entry.value)
-            except BadUser:
-                return
+            with contextlib.suppress(BadUser):
+                now = self._users[user] = unpack(entry.value)
+        revoked = frozenset(kind for kind, credential in before.items() if credential != now.get(kind))
+        self._revoked += len(revoked)
+        for tell in self._on_revoked if revoked else ():
+            tell(user, revoked)
 
     def of(self, user: str) -> Mapping[Hash, ScramCredential] | None:
         """What is kept of a user; None: there is no such user."""
@@ -156,43 +189,41 @@ class ScramUsers:
             except CompareFailed:
                 continue  # another gateway was faster
 
-    async def alter(self, changes: Sequence[Change]) -> dict[str, Refusal | None]:
-        """Make the changes of users of whom all can be made; what is against the others. A user who is named
-        twice is not changed.
+    def refusals(self, changes: Iterable[Change]) -> dict[str, Refusal | None]:
+        """By user, what is against these changes: of several things the first one. A user who is named twice
+        is not changed at all (`ScramControlManager`).
         """
-        times = Counter(change.user for change in changes)
-        refused: dict[str, Refusal | None] = {}
+        found: dict[str, Refusal | None] = {}
         for change in changes:
             user = change.user
-            refused[user] = refused.get(user) or (Refusal.TWICE if times[user] > 1 else self._refusal(change))
-        for change in changes:
-            if refused[change.user] is None:
-                refused[change.user] = await self._make(change)
-        return refused
+            if user not in found:
+                found[user] = _refusal(change) or (None if self._may_be(change) else Refusal.NONE_THERE)
+            elif found[user] is None:
+                found[user] = Refusal.TWICE
+        return found
 
-    def _refusal(self, change: Change) -> Refusal | None:
-        if not change.user:
-            return Refusal.NO_NAME
-        if change.mechanism not in _BY_NUMBER:
-            return Refusal.NO_MECHANISM
-        if isinstance(change, Deletion):
-            return None
-        if not change.user.isascii() or "\0" in change.user or len(change.user) > MAX_NAME_BYTES:
-            return Refusal.BAD_NAME
-        if change.iterations < MIN_ITERATIONS:
-            return Refusal.TOO_FEW
-        if change.iterations > MAX_ITERATIONS:
-            return Refusal.TOO_MANY
-        return None if change.salt and change.salted_password else Refusal.NO_SALT
+    def _may_be(self, change: Change) -> bool:
+        """Whether there is what it wants to delete. What cannot be read may be that."""
+        if isinstance(change, Upsertion):
+            return True
+        there = self.of(change.user)
+        if there is None:
+            return self._catalog.get(keys.scram_key(change.user)) is not None
+        return _BY_NUMBER[change.mechanism] in there
 
-    async def _make(self, change: Change) -> Refusal | None:
+    async def make(self, change: Change) -> Refusal | None:
+        """Make a change that nothing is against by itself (`refusals`); what is against it as users are now.
+        What cannot be read of a user is replaced, or deleted, whole.
+        """
         key, kind = keys.scram_key(change.user), _BY_NUMBER[change.mechanism]
         while True:
             entry = self._catalog.get(key)
-            there = {} if entry is None else unpack(entry.value)
+            there = self._readable(entry)
             if isinstance(change, Upsertion):
+                if entry is None and len(self._users) >= MAX_USERS:
+                    return Refusal.TOO_MANY_USERS
                 there[kind] = from_salted(kind, change.salted_password, change.salt, change.iterations)
-            elif there.pop(kind, None) is None:
+            elif entry is None or (there and there.pop(kind, None) is None):
                 return Refusal.NONE_THERE
             puts = {key: pack(there)} if there else {}
             deletes = () if there else (key,)
@@ -202,3 +233,36 @@ class ScramUsers:
                 continue  # changed by somebody else meanwhile
             self.take(key)
             return None
+
+    @staticmethod
+    def _readable(entry: Entry | None) -> dict[Hash, ScramCredential]:
+        try:
+            return {} if entry is None else unpack(entry.value)
+        except BadUser:
+            return {}
+
+
+def bad_name(user: str) -> Refusal | None:
+    """What is against this name for a user."""
+    if not user:
+        return Refusal.NO_NAME
+    if user.startswith(RESERVED):
+        return Refusal.RESERVED_NAME
+    is_good = user.isascii() and "\0" not in user and len(user) <= MAX_NAME_BYTES
+    return None if is_good else Refusal.BAD_NAME
+
+
+def _refusal(change: Change) -> Refusal | None:
+    if not change.user:
+        return Refusal.NO_NAME
+    if change.mechanism not in _BY_NUMBER:
+        return Refusal.NO_MECHANISM
+    if isinstance(change, Deletion):
+        return None
+    if refusal := bad_name(change.user):
+        return refusal
+    if change.iterations < MIN_ITERATIONS:
+        return Refusal.TOO_FEW
+    if change.iterations > MAX_ITERATIONS:
+        return Refusal.TOO_MANY
+    return None if change.salt and change.salted_password else Refusal.NO_SALT

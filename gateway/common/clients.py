@@ -1,7 +1,8 @@
 """Who is one client, for what clients share: memory, connections, work.
 
-There are no principals yet, so it is the address: an IPv4 address, or the 64 bits that one host of IPv6 may
-choose from. This machine is one client, whichever of its loopback addresses it uses.
+Who has said who he is (SASL) is one client with all others that are the same principal, wherever they come
+from: `User:NAME`. Of everybody else it is the address: an IPv4 address, or the 64 bits that one host of IPv6
+may choose from. This machine is one client then, whichever of its loopback addresses it uses.
 
 Who has one network of 64 bits often has thousands: a site is given 48 bits (RFC 6177). To take those for one
 client would let one of a company's hosts use up the share of all the others; so they are a network, and what

@@ -27,6 +27,9 @@ SENT_KIB: Final = 500
 CONNECTION_END: Final = 80_000
 """A connection that ends; what its client asks for next waits for that."""
 
+MATCHED_ACL: Final = 1_000
+"""An ACL that is compared with a filter: 500 to 900."""
+
 CONFIGS: Final = 100_000
 """A topic or resource whose configs are checked or described one by one: CreateTopics, AlterConfigs,
 DescribeConfigs."""

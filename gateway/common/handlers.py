@@ -29,15 +29,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import trio
 
 from gateway.common.budget import Budget, Memory
 from gateway.common.clients import NOBODY
 from gateway.common.work import Work
+from gateway.quotas.client_quotas import Charges
 from gateway.security.access import UNRESTRICTED, Access
 from gateway.security.sasl_session import SaslSession
+from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.headers import RequestHeader
 from wireproto.kafka.requests import decode_request
 
@@ -47,6 +49,19 @@ partitions. Larger ones would keep others waiting for milliseconds."""
 
 LARGE_ANSWER_BYTES = 64 * 1024
 """An answer of more takes from the memory of large answers, as Fetch's do (`Request.reserve_if_large`)."""
+
+ADMINISTRATION: Final = frozenset(
+    (
+        ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS, ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS, ApiKey.ALTER_CONFIGS, ApiKey.ALTER_REPLICA_LOG_DIRS,
+        ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_GROUPS, ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.ALTER_PARTITION_REASSIGNMENTS, ApiKey.OFFSET_DELETE,
+        ApiKey.ALTER_CLIENT_QUOTAS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER, ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN, ApiKey.DESCRIBE_DELEGATION_TOKEN,
+    )
+)  # fmt: skip
+"""APIs that change what others rely on, or tell by what others come in."""
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -103,7 +118,7 @@ class Request:
     bounds. `gone`: the client has closed its sending side. `work` is what is left of its connection's turn:
     steps that a client may ask for many times are charged there. `access` is what the client may do. `sasl`
     is how it says who it is, where it has to; a handler sets `closes` to have the connection closed once the
-    answer is out, as a sentence for the log.
+    answer is out, as a sentence for the log. `charges` is what it is charged for, where there are quotas.
     """
 
     __slots__ = (
@@ -112,6 +127,7 @@ class Request:
         "arrived",
         "before_waiting",
         "body",
+        "charges",
         "client",
         "client_address",
         "closes",
@@ -163,6 +179,7 @@ class Request:
         self.access: Access = UNRESTRICTED
         self.sasl: SaslSession | None = None
         self.closes = ""
+        self.charges: Charges | None = None
         self._give_up: Callable[[], object] = _nothing_to_give_up
 
     def forget_frame(self) -> None:
@@ -273,6 +290,11 @@ class Api:
     large_decoder: Decoder | None = None
     begin_small: BeginSmall | None = None
     at_once: AtOnce | None = None
+
+    @property
+    def changes_cluster(self) -> bool:
+        """Whether it is administration: who has asked for what is told to auditors."""
+        return self.key in ADMINISTRATION
 
 
 class Registry:

@@ -1,4 +1,5 @@
-"""Patterns that clients send: regular expressions that have to match a whole text (RE2, as Kafka's RE2J).
+"""Patterns that clients send, or that are matched with what clients send: regular expressions that have to
+match a whole text (RE2, as Kafka's RE2J).
 
 Python's `re` tries one way after the other, and a client could choose a pattern for which that takes for
 ever. RE2 follows all ways at once, in time and memory that are bounded.
@@ -36,6 +37,20 @@ class Pattern:
         except re2.error as error:
             (why,) = error.args
             raise InvalidPattern(why.decode(errors="replace") if isinstance(why, bytes) else why) from None
+
+    @property
+    def groups(self) -> int:
+        """How many parts of it are in parentheses that are remembered."""
+        return int(self._compiled.groups)
+
+    def taken_apart(self, text: str) -> tuple[str, ...] | None:
+        """What it and its groups match, if it matches all of the text; "" for a group that has no part in
+        it.
+        """
+        found = self._compiled.fullmatch(text.encode(errors="replace"))
+        if found is None:
+            return None
+        return tuple((part or b"").decode() for part in (found.group(), *found.groups()))
 
     def matches(self, text: str) -> bool:
         """Whether it matches all of the text."""

@@ -40,6 +40,17 @@ class LogSettings:
     """Everybody may do everything with resources that no ACL is about; Kafka's
     `allow.everyone.if.no.acl.found`."""
 
+    connections_max_reauth_ms: int = 0
+    """Milliseconds after which a client of a listener with SASL has to say again who it is; 0: never. Kafka's
+    `connections.max.reauth.ms`."""
+
+    delegation_token_max_lifetime_ms: int = 7 * 24 * 3600 * 1000
+    """Milliseconds after which a delegation token ends for good; Kafka's
+    `delegation.token.max.lifetime.ms`."""
+
+    delegation_token_expiry_time_ms: int = 24 * 3600 * 1000
+    """Milliseconds after which one ends unless it is renewed; Kafka's `delegation.token.expiry.time.ms`."""
+
     admin_client_writes: bool = False
     """Let a client that calls itself `__admin_client` append to internal topics."""
 
@@ -80,8 +91,8 @@ class LogSettings:
     busy log, and an idle process stays below 100 MB."""
 
     max_client_connections: int = 5_000
-    """Connections of one client at once, an address as long as there are no principals: half of all that
-    there may be. Kafka's `max.connections.per.ip` is unlimited."""
+    """Connections of one client at once, which is an address here: half of all that there may be. Kafka's
+    `max.connections.per.ip` is unlimited."""
 
     accept_loss: bool = False
     """Go on with what can be read where the data directory has lost something."""

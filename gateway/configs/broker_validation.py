@@ -16,7 +16,7 @@ from typing import Final
 
 from gateway.configs.alteration import Operation
 from gateway.configs.broker_configs import THROTTLES, broker_configs, settable_broker_configs
-from gateway.configs.checks import Between, Check
+from gateway.configs.checks import AddressCounts, Between, Check
 from gateway.configs.topic_configs import TOPIC_CONFIGS, TopicConfig
 from gateway.configs.validation import MAX_VALUE_LENGTH
 from gateway.configs.values import ConfigType, InvalidValue, Value, parse_value, quoted
@@ -29,7 +29,18 @@ TOPIC_DEFAULTS: Final[dict[str, TopicConfig]] = {
 
 CLEANER_BACKOFF: Final = "log.cleaner.backoff.ms"
 
-OWN_EFFECT: Final[dict[str, Check | None]] = {CLEANER_BACKOFF: Between(0)}
+MOST_CONNECTIONS: Final = "max.connections"
+MOST_OF_ADDRESS: Final = "max.connections.per.ip"
+MOST_OF_SOME: Final = "max.connections.per.ip.overrides"
+CONNECTIONS_PER_SECOND: Final = "max.connection.creation.rate"
+
+OWN_EFFECT: Final[dict[str, Check | None]] = {
+    CLEANER_BACKOFF: Between(0),
+    MOST_CONNECTIONS: Between(0),
+    MOST_OF_ADDRESS: Between(0),
+    MOST_OF_SOME: AddressCounts(),
+    CONNECTIONS_PER_SECOND: Between(0),
+}
 """Broker configs that take effect while the gateway runs and are no topic config's default, with Kafka's
 ranges."""
 
@@ -40,9 +51,6 @@ NO_EFFECT: Final[dict[str, Check | None]] = {
     "log.cleaner.io.buffer.size": Between(0),
     "log.cleaner.io.max.bytes.per.second": None,
     "log.cleaner.threads": Between(0),
-    "max.connection.creation.rate": Between(0),
-    "max.connections": Between(0),
-    "max.connections.per.ip": Between(0),
     "num.io.threads": Between(1),
     "num.network.threads": Between(1),
     "num.recovery.threads.per.data.dir": Between(1),

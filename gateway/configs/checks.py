@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Final, Protocol
 
 from gateway.configs.values import InvalidValue, Value, format_value, invalid_value
@@ -90,6 +91,38 @@ class ListOf:
             check(name, word)
         return list(dict.fromkeys(value))
 
+
+@dataclass(frozen=True, slots=True)
+class AddressCounts:
+    """A list of `address:count`; spaces around either do not count. Kafka takes names of hosts besides."""
+
+    allowed: str = "a list of address:count; may be empty"
+
+    def __call__(self, name: str, value: Value) -> Value:
+        assert isinstance(value, str)
+        parse_address_counts(name, value)
+        return value
+
+
+def parse_address_counts(name: str, text: str) -> dict[str, int]:
+    """Counts by address, as it is written. Raises InvalidValue."""
+    counts: dict[str, int] = {}
+    for pair in filter(None, (one.strip() for one in text.split(","))):
+        address, _, count = pair.rpartition(":")
+        address, count = address.strip(), count.strip()
+        try:
+            ip_address(address)
+        except ValueError:
+            reason = f"write it as ADDRESS:COUNT,... (names of hosts are not taken): {pair[:64]!r} is not so"
+            raise invalid_value(name, text, reason) from None
+        if not (count.isascii() and count.isdecimal() and int(count[:11]) <= MAX_COUNT):
+            raise invalid_value(name, text, f"{count[:16]!r} is no number from 0 to {MAX_COUNT}")
+        counts[address] = int(count)
+    return counts
+
+
+MAX_COUNT: Final = 2**31 - 1
+"""The most that one of these counts may be: an int of Java."""
 
 _THROTTLED_REPLICA: Final = re.compile(r"([0-9]+:[0-9]+)?", re.ASCII)
 

@@ -109,8 +109,11 @@ class FetchJob(Job[Partition]):
         else:
             assert topic.topic_id is not None
             found = self._broker.topics.by_id(topic.topic_id)
-            if found is None:
-                return (), ErrorCode.UNKNOWN_TOPIC_ID
+        name = topic.name if found is None else found.name
+        if not self._may_read(name):
+            return (), ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if name is None:
+            return (), ErrorCode.UNKNOWN_TOPIC_ID
         return () if found is None else found.partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _hopeless(self) -> bool:

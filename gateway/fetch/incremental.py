@@ -16,7 +16,7 @@ from gateway.answers.encoding import encoded
 from gateway.common.handlers import Request
 from gateway.common.work import BREATH
 from gateway.fetch.fetched_partition import FetchedPartition, bytes_of, missing_rank
-from gateway.fetch.job import Job
+from gateway.fetch.job import Job, OverQuota
 from gateway.fetch.session import FORGOTTEN, FetchSession, SessionPartition, place_of
 from gateway.log.partition import Partition
 from wireproto.kafka.errors import ErrorCode
@@ -50,9 +50,17 @@ class SessionJob(Job[SessionPartition]):
         session.reader = self
         try:
             return await super().run()
+        except OverQuota:
+            self._check_epoch()
+            raise
         finally:
             if session.reader is self:
                 session.reader = None
+
+    def _check_epoch(self) -> None:
+        """Raises SessionTaken."""
+        if self._session.epoch != self._epoch:
+            raise SessionTaken
 
     def called(self, partition: SessionPartition) -> None:
         """A partition of the session became active (`gateway.fetch.session.SessionReader`)."""
@@ -69,6 +77,8 @@ class SessionJob(Job[SessionPartition]):
         """Read one partition of the session, again or for the first time."""
         wanted = self._wanted.get(place)
         partition, error = self._resolve(place)
+        if not self._may_read(_name_of(place)):
+            partition, error = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if wanted is None:
             wanted = self._wanted[place] = FetchedPartition(place.ask, partition, error, place)
             self._unknown += missing_rank(wanted) > 0
@@ -150,10 +160,8 @@ class SessionJob(Job[SessionPartition]):
 
     async def _results(self, wanted: Collection[FetchedPartition]) -> list[TopicResults]:
         answered: list[TopicResults] = []
-        session = self._session
         for done, one in enumerate(wanted, 1):
-            if session.epoch != self._epoch:
-                raise SessionTaken
+            self._check_epoch()
             place = one.place
             assert place is not None
             result = one.result(committed=self.reading.committed)
@@ -162,8 +170,7 @@ class SessionJob(Job[SessionPartition]):
             self._tell(place, result, answered)
             if not done % BREATH:
                 await self._request.work.breath()
-        if session.epoch != self._epoch:
-            raise SessionTaken
+        self._check_epoch()
         return answered
 
     def _tell(
@@ -187,6 +194,12 @@ class SessionJob(Job[SessionPartition]):
             and place.ask.fetch_offset >= self.reading.end_of(result)
         ):
             session.active.discard(place)
+
+
+def _name_of(place: SessionPartition) -> str | None:
+    """The name of its topic; None: the id was never known."""
+    key = place.topic.key
+    return key if isinstance(key, str) else place.topic.name
 
 
 def disarm(place: SessionPartition) -> None:

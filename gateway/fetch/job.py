@@ -10,8 +10,9 @@ import trio
 
 from gateway.common.handlers import Request
 from gateway.common.work import BREATH
-from gateway.fetch.fetched_partition import FetchedPartition
+from gateway.fetch.fetched_partition import FetchedPartition, bytes_of
 from gateway.fetch.reading import Reading
+from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
 from wireproto.kafka.fetch import FetchRequest, TopicResults
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 MAX_WAIT_MS = 300_000
 """Longest that a Fetch is parked, whatever it asks for; Java's default is 500 ms."""
+
+CONSUMER_REPLICA_ID = -1
+"""Whoever gives a higher one is a follower, as Kafka sees it."""
 
 LITTLE_BYTES = 64 * 1024
 """Records of an answer that waits for no turn: of the smallest batches that is a quarter of a millisecond."""
@@ -28,6 +32,10 @@ _Changed = TypeVar("_Changed")
 
 class ClientLeft(Exception):
     """Nobody is there any more who could be answered: nothing more is read for him."""
+
+
+class OverQuota(Exception):
+    """Its client has fetched too much lately: the answer has no records, and is not to be waited for."""
 
 
 class Job(abc.ABC, Generic[_Changed]):
@@ -52,7 +60,7 @@ class Job(abc.ABC, Generic[_Changed]):
         self._woken = trio.Event()
 
     async def run(self) -> list[TopicResults]:
-        """Read, waiting if there is too little, and give the results. Raises ClientLeft."""
+        """Read, waiting if there is too little, and give the results. Raises ClientLeft and OverQuota."""
         reading, body = self.reading, self._body
         await self._read_all()
         if not self._enough() and body.max_wait_ms > 0:
@@ -65,7 +73,21 @@ class Job(abc.ABC, Generic[_Changed]):
             raise ClientLeft
         await reading.take()
         await reading.read_cold(wanted)
+        charges = self._request.charges
+        if charges is not None and not charges.may_fetch(sum(bytes_of(one.records) for one in wanted)):
+            raise OverQuota
         return await self._results(wanted)
+
+    def _may_read(self, topic: str | None) -> bool:
+        """Whether the client may read this topic's records; None: one whose id is not known, which is no
+        secret. A follower, as Kafka sees it, has to act for the cluster, and may then read all.
+        """
+        access = self._request.access
+        if access.is_unrestricted:
+            return True
+        if self._body.replica_id > CONSUMER_REPLICA_ID:
+            return access.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        return topic is None or access.may(Operation.READ, ResourceType.TOPIC, topic)
 
     @property
     def client(self) -> str:

@@ -43,7 +43,10 @@ class Reading:
 
     def __init__(self, request: Request) -> None:
         body: FetchRequest = request.body
-        self.max_bytes = max(0, min(body.max_bytes, MAX_RESPONSE_BYTES))
+        most = MAX_RESPONSE_BYTES
+        if request.charges is not None:
+            most = min(most, request.charges.most_to_fetch)
+        self.max_bytes = max(0, min(body.max_bytes, most))
         # More than the answer may hold cannot be waited for (`KafkaApis.handleFetchRequest`).
         self.min_bytes = min(body.min_bytes, self.max_bytes)
         self.committed = body.isolation_level == READ_COMMITTED

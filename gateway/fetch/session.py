@@ -116,6 +116,7 @@ class FetchSession:
     __slots__ = (
         "_next_place",
         "active",
+        "basis",
         "by_id",
         "bytes",
         "client",
@@ -152,6 +153,8 @@ class FetchSession:
         """The session epoch that the next Fetch has."""
         self.isolation = 0
         """The isolation level of the last Fetch: what was idle under it need not be under another one."""
+        self.basis: object = None
+        """What the client of the last Fetch might do (`Access.basis`): what is idle is not asked about."""
         self.topics: dict[TopicKey, SessionTopic] = {}
         self.size = 0
         """How many partitions it has."""

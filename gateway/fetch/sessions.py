@@ -9,15 +9,13 @@ from gateway.common.settings import LogSettings
 from gateway.common.work import BREATH
 from gateway.fetch.full import FetchJob, key_of
 from gateway.fetch.incremental import disarm
+from gateway.fetch.job import CONSUMER_REPLICA_ID
 from gateway.fetch.session import FORGOTTEN, PARTITION_BYTES, TOPIC_BYTES, FetchSession, TopicKey
 from gateway.fetch.session_cache import MAX_SESSION_BYTES, NO_SESSION, FetchSessionCache
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.fetch import FetchRequest
 
 TOPIC_IDS_SINCE_VERSION = 13
-
-CONSUMER_REPLICA_ID = -1
-"""Whoever gives a higher one is a follower, as Kafka sees it."""
 
 
 class SessionRefused(Exception):
@@ -55,6 +53,7 @@ class FetchSessions:
         if session is None:
             return NO_SESSION
         session.isolation = body.isolation_level
+        session.basis = request.access.basis
         for done, (key, wanted, result) in enumerate(job.answered(), 1):
             # All are active: the next Fetch looks at each, and has the idle ones call.
             place = session.name(key, wanted.ask)
@@ -78,7 +77,7 @@ class FetchSessions:
             raise SessionRefused(found)
         session = found
         session.used()
-        await _Update(self, session).take(body)
+        await _Update(self, session).take(body, request.access.basis)
         if not session.size:
             self.cache.remove(session.id)
             return None
@@ -112,8 +111,10 @@ class _Update:
         self._epoch = session.epoch
         self._done = 0
 
-    async def take(self, body: FetchRequest) -> None:
-        """Raises SessionRefused: the session went meanwhile, or has become too large for the cache."""
+    async def take(self, body: FetchRequest, basis: object) -> None:
+        """`basis`: what the client may do now. Raises SessionRefused: the session went meanwhile, or has
+        become too large for the cache.
+        """
         session, cache = self._session, self._sessions.cache
         for topic in body.topics:
             key: TopicKey = key_of(topic)
@@ -132,9 +133,9 @@ class _Update:
                 if gone is not None:
                     disarm(gone)
                 await self._breathe()
-        if body.isolation_level != session.isolation:
+        if body.isolation_level != session.isolation or basis is not session.basis:
             await self._read_all_again()
-            session.isolation = body.isolation_level
+            session.isolation, session.basis = body.isolation_level, basis
 
     async def _read_all_again(self) -> None:
         """Make all partitions active. Raises SessionRefused."""

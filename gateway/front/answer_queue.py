@@ -17,6 +17,7 @@ from gateway.front.dispatch import Route
 from gateway.front.limits import Limits
 from gateway.front.memory import ConnectionMemory
 from gateway.front.output import Output
+from gateway.front.throttle import Bill
 
 COALESCE_BYTES = 64 * 1024
 """Bytes of ready answers that are written at once rather than joined by the next ones: a larger write gains
@@ -25,7 +26,7 @@ nothing."""
 
 class _Begun(NamedTuple):
     """A request that took effect and waits for its answer. `decoded` is memory beside its `size`; when it was
-    whole, and when the work on it began (0.0: not measured).
+    whole, and when the work on it began (0.0: not measured). `bill`: where there are quotas.
     """
 
     pending: PendingResponse
@@ -34,6 +35,7 @@ class _Begun(NamedTuple):
     decoded: int
     started: float
     began: float
+    bill: Bill | None
 
 
 class AnswerQueue:
@@ -70,10 +72,11 @@ class AnswerQueue:
         decoded: int,
         started: float,
         began: float = 0.0,
+        bill: Bill | None = None,
     ) -> None:
         """Adds a request that took effect, after those that are here."""
         pending = self.pending
-        pending.append(_Begun(answer, route, size, decoded, started, began))
+        pending.append(_Begun(answer, route, size, decoded, started, began, bill))
         self._memory.in_flight += size + decoded
         if not answer.ready:
             answer.when_ready(self._answer_durable)
@@ -84,11 +87,21 @@ class AnswerQueue:
             self._answer_ready()
 
     def ready(
-        self, response: Response, route: Route, size: int, started: float, *, held: int, began: float = 0.0
+        self,
+        response: Response,
+        route: Route,
+        size: int,
+        started: float,
+        *,
+        held: int,
+        began: float = 0.0,
+        bill: Bill | None = None,
     ) -> None:
         """Adds an answer to those that are ready; `held` bytes of its request's memory are free from here
-        on. `began`: when the work on it did, if that is measured.
+        on. `began`: when the work on it did, if that is measured. `bill`: where there are quotas.
         """
+        if bill is not None:
+            response = bill.answered(response)
         sent = self.output.put(response)
         if held:
             self._memory.of_request(held).give_back(held)
@@ -176,4 +189,5 @@ class AnswerQueue:
                 begun.started,
                 held=begun.size,
                 began=begun.began,
+                bill=begun.bill,
             )

@@ -39,13 +39,18 @@ def max_frame_bytes(session: SaslSession | None, of_known: int) -> int:
 def check(session: SaslSession, route: Route, version: int, now_ms: int) -> None:
     """Whether this request may be served now. Raises Unauthenticated."""
     if route.key in _OF_THE_SESSION:
+        if route.key == ApiKey.SASL_AUTHENTICATE and session.stage is Stage.NEW:
+            raise Unauthenticated(f"{route.name} before SaslHandshake has said by which mechanism")
         return
     is_known_version = route.min_version <= version <= route.max_version
     if session.judge(route.key, now_ms, is_known_version=is_known_version) is Verdict.SERVE:
         return
     if session.stage is Stage.OPEN:
         raise Unauthenticated(f"{route.name} after the end of its session: it has not authenticated again")
-    raise Unauthenticated(f"{route.name} before it is known who the client is")
+    raise Unauthenticated(
+        f"{route.name} before it is known who the client is: this listener wants SASL, and the client's "
+        "security.protocol may have none"
+    )
 
 
 def framed(told: Told) -> bytes:

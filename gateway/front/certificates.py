@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import logging
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 from typing import Final
 
 import trio
+
+from gateway.common.metrics import Figure, Gauge
+from gateway.security.certificate import first_in_pem, parse_certificate
+from mesh.private_files import warn_if_readable
 
 LOOK_SECONDS: Final = 5.0
 """How often the files are looked at."""
@@ -51,8 +57,10 @@ class Certificates:
     def __init__(self, files: CertificateFiles) -> None:
         self._files = files
         self._seen = self._looks()
-        self.context = _read(files)
-        """For the next handshake."""
+        self.context, self.of_pages, self.ends = _read(files)
+        """For the next handshake with a client of Kafka's, and with one of HTTP's, who is asked for no
+        certificate; and the last second that the certificate is good for.
+        """
 
     async def run(self) -> None:
         """Look at the files, for ever."""
@@ -65,16 +73,30 @@ class Certificates:
         """Take what is in the files now, if that is of use."""
         self._seen = self._looks()
         try:
-            self.context = _read(self._files)
+            self.context, self.of_pages, self.ends = _read(self._files)
         except BadCertificates as error:
             logger.error("the certificates are not read again, and those from before are used: %s", error)
         else:
             logger.info("the certificates were read again: %s", self._files.certificate)
 
+    def seconds(self) -> float:
+        """Until the certificate has ended; below 0: since."""
+        return (self.ends - datetime.now(UTC)).total_seconds()
+
     def _looks(self) -> tuple[tuple[int, int, int], ...]:
         """What tells that a file is another one than before."""
         files = self._files
         return tuple(_stat(path) for path in (files.certificate, files.key, files.client_ca) if path)
+
+
+CERTIFICATE: Final[Sequence[Figure[Certificates]]] = (
+    Gauge(
+        "dafka_tls_certificate_expiry_seconds",
+        "Seconds until the certificate of listeners and pages with TLS ends; below 0: since it has ended.",
+        Certificates.seconds,
+    ),
+)
+"""What is shown of it, where there are such listeners."""
 
 
 def _stat(path: Path) -> tuple[int, int, int]:
@@ -85,7 +107,22 @@ def _stat(path: Path) -> tuple[int, int, int]:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _read(files: CertificateFiles) -> ssl.SSLContext:
+def _read(files: CertificateFiles) -> tuple[ssl.SSLContext, ssl.SSLContext, datetime]:
+    """As `Certificates` has them. Raises BadCertificates."""
+    warn_if_readable(files.key or files.certificate, "the private key in it")
+    of_clients, of_pages = _context(files), _context(files)
+    _ask_clients(of_clients, files)
+    try:
+        text = files.certificate.read_text(encoding="ascii", errors="replace")
+        ends = parse_certificate(first_in_pem(text)).ends
+    except (OSError, ValueError) as error:
+        raise BadCertificates(f"{files.certificate}: {_said(error)}") from None
+    if ends < datetime.now(UTC):
+        logger.warning("%s: it has ended, at %s: clients refuse it", files.certificate, ends.isoformat())
+    return of_clients, of_pages, ends
+
+
+def _context(files: CertificateFiles) -> ssl.SSLContext:
     """TLS 1.2 and 1.3, with the ciphers that Python takes for good. Raises BadCertificates."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -97,16 +134,21 @@ def _read(files: CertificateFiles) -> ssl.SSLContext:
             f"{_names(files.certificate, files.key)}: {_said(error)}; what is needed is a certificate with "
             "its chain, and the private key that fits, both as PEM, without a password"
         ) from None
-    if files.client_auth is not ClientAuth.NONE:
-        if files.client_ca is None:
-            raise BadCertificates("clients are asked for certificates: say who signs them (--tls-client-ca)")
-        try:
-            context.load_verify_locations(files.client_ca)
-        except (OSError, ValueError) as error:
-            raise BadCertificates(f"{files.client_ca}: {_said(error)}") from None
-        is_required = files.client_auth is ClientAuth.REQUIRED
-        context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
     return context
+
+
+def _ask_clients(context: ssl.SSLContext, files: CertificateFiles) -> None:
+    """Have it ask clients for certificates, if they are to show some. Raises BadCertificates."""
+    if files.client_auth is ClientAuth.NONE:
+        return
+    if files.client_ca is None:
+        raise BadCertificates("clients are asked for certificates: say who signs them (--tls-client-ca)")
+    try:
+        context.load_verify_locations(files.client_ca)
+    except (OSError, ValueError) as error:
+        raise BadCertificates(f"{files.client_ca}: {_said(error)}") from None
+    is_required = files.client_auth is ClientAuth.REQUIRED
+    context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
 
 
 def _no_password() -> str:

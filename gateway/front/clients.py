@@ -1,5 +1,8 @@
 """The clients that are connected: how many connections each may have, and its shares of the memory.
 
+A connection takes a place of its address. What it has besides, it shares by its address until it has said who
+it is, and then with all that are the same principal.
+
 The last places are not for everybody: one in ten is kept for clients that have been there for a minute, now
 or before, and of these one in ten for this machine, where operators are. So who opens connections from many
 addresses shuts out other newcomers, and nobody else.
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 REFUSALS: Final = {
     "all": "there are as many as allowed",
     "client": "its client, or the network it is of, has as many as one may have",
+    "ip": "its address has as many as `max.connections.per.ip` or its overrides allow",
     "reserved": "the places that are left are for clients that have been here before",
 }
 """Why a connection is refused: a word for the metrics, and for people."""
@@ -104,29 +108,50 @@ class Clients:
             kept = reserved // LOOPBACK_PART if self._is_known(name, client, now) else reserved
             if self._most - self._count <= kept:
                 return "reserved"
-        if network is None:
-            network = self._networks[network_of(name)] = Network(self._attendance)
-        if client is None:
-            client = self._connected[name] = Client(name, network, self._context, now)
-        client.connections += 1
-        network.connections += 1
         self._count += 1
-        return client
+        return self._come(name, now)
 
     def leave(self, client: Client, now: float) -> None:
         """A connection has ended."""
+        self._count -= 1
+        if self._go(client) and now - client.since >= KNOWN_SECONDS:
+            self._known[client.name] = None
+            self._known.move_to_end(client.name)
+            if len(self._known) > MAX_KNOWN_CLIENTS:
+                self._known.popitem(last=False)
+
+    def identify(self, principal: str, now: float) -> Client:
+        """The client of a connection that has said who it is: from now on it shares with all others of this
+        name, wherever they are. Its place stays its address's.
+        """
+        return self._come(principal, now)
+
+    def part(self, client: Client) -> None:
+        """A connection of one that was identified has ended."""
+        self._go(client)
+
+    def _come(self, name: str, now: float) -> Client:
+        """The client of another connection."""
+        client = self._connected.get(name)
+        if client is None:
+            network = self._networks.get(network_of(name))
+            if network is None:
+                network = self._networks[network_of(name)] = Network(self._attendance)
+            client = self._connected[name] = Client(name, network, self._context, now)
+        client.connections += 1
+        client.network.connections += 1
+        return client
+
+    def _go(self, client: Client) -> bool:
+        """Whether that was its last connection."""
         client.connections -= 1
         client.network.connections -= 1
-        self._count -= 1
         if not client.network.connections:
             del self._networks[network_of(client.name)]
-        if not client.connections:
-            del self._connected[client.name]
-            if now - client.since >= KNOWN_SECONDS:
-                self._known[client.name] = None
-                self._known.move_to_end(client.name)
-                if len(self._known) > MAX_KNOWN_CLIENTS:
-                    self._known.popitem(last=False)
+        if client.connections:
+            return False
+        del self._connected[client.name]
+        return True
 
     def _is_known(self, name: str, client: Client | None, now: float) -> bool:
         return name in self._known or (client is not None and now - client.since >= KNOWN_SECONDS)

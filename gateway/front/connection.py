@@ -19,6 +19,9 @@ slows it down. The memory of a frame is taken from the gateway's budget before i
 back when its answer is ready (`gateway.front.memory`). Deadlines are looked at by the server once a second
 (`overdue`): on this path only times are noted.
 
+Quotas. Where there are any, each request has a bill (`gateway.front.throttle`). Who has used too much is
+answered, and then not read until his time is over: what he sends on waits in the kernel, and holds no memory.
+
 Flushing. Ready answers stay in `output` while the reader goes on without giving up control, so that several
 leave in one system call. Whatever makes it wait flushes them first.
 
@@ -26,7 +29,7 @@ End. When the client closes, or sends what it may not, or the gateway stops, the
 still writes the answers of what was begun, then the connection is closed. That the client has closed its
 sending side is seen also while nobody reads (`client_left`, called by `gateway.front.departures`): what is
 parked then (Fetch, JoinGroup, SyncGroup) is not answered; what else was sent is taken as far as it can be
-within LEFT_SECONDS.
+within LEFT_SECONDS, of which the time that quotas do not let it be read is no part.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from __future__ import annotations
 import logging
 import math
 import socket
+from collections.abc import Awaitable, Callable
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -41,7 +45,7 @@ from typing import Any, NamedTuple
 import trio
 
 from gateway.api.api_versions import API_VERSIONS_KEY
-from gateway.api.sasl_authenticate import FAILED_SECONDS
+from gateway.api.sasl_authenticate import FAILED_SECONDS, step
 from gateway.common.costs import CONNECTION_END, DECODED_KIB, REQUEST
 from gateway.common.failures import ends_process
 from gateway.common.handlers import MAX_AT_ONCE_BYTES, NoRoom, Request
@@ -66,8 +70,12 @@ from gateway.front.limits import (
 from gateway.front.listeners import Listener, join_host_port
 from gateway.front.memory import ConnectionMemory
 from gateway.front.output import Output
-from gateway.front.tls import HandshakeFailed, TlsLink, TlsOutput
-from gateway.security.principal import ANONYMOUS
+from gateway.front.principal_rules import NoPrincipal
+from gateway.front.throttle import Bill, BusyTime, is_exempt
+from gateway.front.tls import HandshakeFailed, TlsLink
+from gateway.front.tls_output import TlsOutput
+from gateway.security.gateways import GATEWAY
+from gateway.security.principal import ANONYMOUS, Principal
 from gateway.security.sasl_session import SaslSession, Stage
 from wireproto.kafka.errors import MalformedRequest
 from wireproto.kafka.framing import FrameReader
@@ -84,9 +92,12 @@ MAX_SHOWN_CHARS = 255
 """Characters of what a client calls itself that are kept, as many as ApiVersions takes."""
 
 _ENDED_BY_US = frozenset(
-    {"authentication", "shutdown", "suspended", "malformed", "unsupported", "memory", "bug"}
+    {"authentication", "handshake", "shutdown", "suspended", "malformed", "unsupported", "memory", "bug"}
 )
 """Reasons for which a connection ends while its client may be sending and has answers to read."""
+
+_NOT_KNOWN = frozenset({"authentication", "handshake"})
+"""Reasons for which it is not known who the client is."""
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +115,7 @@ class Connection:
 
     __slots__ = (
         "_answers",
+        "_busy",
         "_context",
         "_deadlines",
         "_frames",
@@ -114,9 +126,11 @@ class Connection:
         "_tls",
         "_work",
         "access",
+        "address",
         "client",
         "client_address",
         "memory",
+        "place",
         "reason",
         "sasl",
         "socket",
@@ -124,17 +138,27 @@ class Connection:
     )
 
     def __init__(
-        self, sock: socket.socket, listener: Listener, context: ConnectionContext, client: Client
+        self,
+        sock: socket.socket,
+        listener: Listener,
+        context: ConnectionContext,
+        client: Client,
+        address: str,
     ) -> None:
         limits = context.limits
         self.socket = sock
         self._context = context
+        self.place = client
+        """Whose place it has."""
         self.client = client
+        """With whom it shares what it takes; its principal, once that is known."""
+        self.address = address
+        """Where it comes from (`gateway.security.access.java_address`)."""
         self.client_address = join_host_port(*sock.getpeername()[:2])
         self._local_address = listener.advertised(sock.getsockname()[0])
         self.sasl = context.begin_session(listener)
         """How the client says who it is, on a listener that asks for it."""
-        self.access = context.grant(ANONYMOUS, sock.getpeername()[0])
+        self.access = context.grant(ANONYMOUS, address)
         """What it may do."""
         self._frames = FrameReader(max_frame_bytes(self.sasl, limits.max_request_bytes))
         certificates = context.tls_of(listener)
@@ -145,9 +169,12 @@ class Connection:
         self.memory = ConnectionMemory(client)
         self._answers = AnswerQueue(self._output, self.memory, limits)
         self._deadlines = Deadlines(limits)
+        if self._tls is not None or self.sasl is not None:
+            self._deadlines.unknown_since = trio.current_time()
         self._handling: Request | None = None
         self._scope = trio.CancelScope()
         self._work = Work(client.turns)
+        self._busy: BusyTime | None = None  # of the request that is served, where there are quotas
         self.reason = ""  # why the connection ended: a word for the metrics
         self.software: Software | None = None
         """What the client called itself in ApiVersions, None before."""
@@ -170,15 +197,28 @@ class Connection:
             self.memory.give_back_all()
 
     async def _shake_hands(self, tls: TlsLink) -> bool:
-        """Whether the client speaks TLS as it should; it may take as long as a first request."""
+        """Whether the client speaks TLS as it should; it may take as long as a first request. Its certificate
+        says who it is, unless it says so by SASL.
+        """
         try:
             await tls.shake_hands(self.socket, self._context.handshakes)
+            if self.sasl is None and (shown := tls.certificate_of_client()) is not None:
+                principal = self._context.principal_rules.principal(shown)
+                self._is(principal)
         except HandshakeFailed as failure:
             self._end("handshake", f"the TLS handshake failed: {failure}")
+            return False
+        except NoPrincipal as nobody:
+            self._end("authentication", str(nobody))
             return False
         except OSError:
             self.reason = self.reason or "client"
             return False
+        except trio.ClosedResourceError:
+            self.reason = self.reason or "shutdown"
+            return False
+        if self.sasl is None:
+            self._deadlines.unknown_since = math.inf
         return True
 
     async def finish(self, *, linger: bool) -> None:
@@ -190,7 +230,7 @@ class Connection:
         closed, nor for one that does not read.
         """
         try:
-            if self._tls is not None:
+            if self._tls is not None and not self._output.is_cut:
                 self._tls.say_end(self.socket)
             if linger and self.reason in _ENDED_BY_US:
                 self.socket.shutdown(socket.SHUT_WR)
@@ -219,7 +259,7 @@ class Connection:
         """The client has closed its sending side, or reset the connection: nothing of it waits for long."""
         deadlines = self._deadlines
         if deadlines.left_since == math.inf:
-            deadlines.left_since = trio.current_time()
+            deadlines.left(trio.current_time())
             if self._handling is not None:
                 self._handling.client_left()
 
@@ -244,11 +284,12 @@ class Connection:
     async def _read(self) -> None:
         """Takes requests until there is a reason to end; never raises for what a client or a handler does."""
         frames, deadlines, work = self._frames, self._deadlines, self._work
-        turns = work.turns
+        quotas = self._context.quotas
         serve = self._serve if self.sasl is None else partial(self._serve_if_known, self.sasl)
         in_a_row = 0
         try:
             while True:
+                turns = work.turns  # they are others once it is known whose
                 frame = frames.next_frame()
                 if frame is None:
                     if not await self._receive():
@@ -263,7 +304,7 @@ class Connection:
                     await turns.wait(SMALL_REQUESTS_OWE)
                 turns.left -= REQUEST
                 work.free, work.has_turn = FREE, False
-                await serve(frame)
+                await (self._serve_measured(serve, frame) if quotas.is_on else serve(frame))
                 in_a_row += 1
                 if in_a_row == FAIR_SHARE_REQUESTS:
                     self._answers.flush()
@@ -324,6 +365,40 @@ class Connection:
         frames.received(count)
         return True
 
+    async def _wait_while_muted(self) -> None:
+        """Its client has used more than its quotas allow: nothing is read for a while."""
+        left = self._deadlines.muted_until - trio.current_time()
+        if left > 0:
+            self._answers.flush()
+            with trio.move_on_after(left):
+                await self._context.shutting_down.wait()
+            self._deadlines.frame_began = math.inf  # the client is not to blame for the time spent here
+
+    def _mute(self, milliseconds: int) -> None:
+        until = trio.current_time() + milliseconds / 1_000
+        self._deadlines.muted_until = max(self._deadlines.muted_until, until)
+
+    async def _serve_measured(
+        self, serve: Callable[[memoryview], Awaitable[None]], frame: memoryview
+    ) -> None:
+        self._busy = BusyTime()
+        try:
+            await self._busy.measured(serve(frame))
+        finally:
+            self._busy = None
+        await self._wait_while_muted()
+
+    def _bill(self, busy: BusyTime, route: Route, header: RequestHeader) -> Bill | None:
+        """Who is not known yet has none, nor have other gateways."""
+        principal = self.access.principal
+        is_known = self.sasl is None or self.sasl.principal is not None
+        if not is_known or principal.type == GATEWAY or is_exempt(route.key, self.access):
+            return None
+        charges = self._context.quotas.charges(principal.name, header.client_id or "")
+        # An ApiVersions of a later version is answered as version 0.
+        is_supported = header.api_version <= route.max_version
+        return Bill(charges, busy, self._mute, route.key, header.api_version if is_supported else 0)
+
     async def _take_memory(self, size: int) -> None:
         """Takes the memory of a big frame, once this connection may have that much in flight."""
         answers, memory = self._answers, self.memory
@@ -350,9 +425,11 @@ class Connection:
         deadlines.served += 1
         arrived = trio.current_time()
         route, header = context.dispatcher.route(frame, context.limits.max_other_request_bytes)
+        self.access.api = route.name
+        bill = None if self._busy is None else self._bill(self._busy, route, header)
         small, begins, decoded = size < MIN_COUNTED_REQUEST_BYTES, route.begin is not None, 0
         if route.at_once is not None and size <= MAX_AT_ONCE_BYTES:
-            if self._answered_at_once(route, header, frame, started):
+            if self._answered_at_once(route, header, frame, started, bill):
                 return
         elif small and route.begin_small is not None:
             begins = True
@@ -379,12 +456,12 @@ class Connection:
         request.access = self.access
         request.sasl = self.sasl
         if begins:
-            await self._begin(route, request, size, decoded, started)
+            await self._begin(route, request, size, decoded, started, bill)
         else:
-            await self._answer(route, request, size, started)
+            await self._answer(route, request, size, started, bill)
 
     def _answered_at_once(
-        self, route: Route, header: RequestHeader, frame: memoryview, started: float
+        self, route: Route, header: RequestHeader, frame: memoryview, started: float, bill: Bill | None
     ) -> bool:
         """Answer a request without a task or a wait, if it is its turn and that can be."""
         output, answers, size = self._output, self._answers, len(frame)
@@ -396,7 +473,7 @@ class Connection:
             return False
         if size >= MIN_COUNTED_REQUEST_BYTES:
             self._work.owes((size >> 10) * DECODED_KIB)
-        answers.ready(response, route, size, started, held=size)
+        answers.ready(response, route, size, started, held=size, bill=bill)
         if output.unsent > COALESCE_BYTES:
             answers.flush()
         return True
@@ -412,8 +489,12 @@ class Connection:
             if answers.pending or output.unsent:
                 await answers.progress.wait()
 
-    async def _begin(self, route: Route, request: Request, size: int, decoded: int, started: float) -> None:
+    async def _begin(
+        self, route: Route, request: Request, size: int, decoded: int, started: float, bill: Bill | None
+    ) -> None:
         context, answers = self._context, self._answers
+        if bill is not None:
+            request.charges = bill.charges
         while answers.pending and not answers.has_room(size + decoded):
             answers.flush()
             await answers.progress.wait()
@@ -430,7 +511,9 @@ class Connection:
             request.before_waiting = answers.flush
             began = 0.0 if route.stats.requests % MEASURED else perf_counter()
             begun = await route.begin(request, context.broker)
-        answers.begun(begun, route, size, decoded, started, began)
+        if bill is not None:
+            bill.begun()
+        answers.begun(begun, route, size, decoded, started, began, bill)
 
     async def _pass_gate(self, request: Request) -> None:
         """Waits at the closed gate while the request's own time lasts; then the handler answers with an
@@ -442,12 +525,16 @@ class Connection:
         while not gate.is_open and (left := deadline - trio.current_time()) > 0:
             await gate.wait(left)
 
-    async def _answer(self, route: Route, request: Request, size: int, started: float) -> None:
+    async def _answer(
+        self, route: Route, request: Request, size: int, started: float, bill: Bill | None
+    ) -> None:
         assert route.handler is not None
         output, answers, memory = self._output, self._answers, self.memory
         request.let_go = self._let_go
         request.gone = self._deadlines.left_since != math.inf
         self._handling = request
+        if bill is not None:
+            request.charges = bill.charges
         if route.key == API_VERSIONS_KEY:
             self.software = _software(request)
         began = 0.0 if route.stats.requests % MEASURED else perf_counter()
@@ -458,7 +545,13 @@ class Connection:
             self._handling = None
             if request.reserved:
                 memory.answers.take_over(request.reserved)
-        answers.ready(response, route, size, started, held=size if request.holds_frame else 0, began=began)
+        if route.changes_cluster and self._context.audit is not None:
+            self._context.audit.administration(
+                self.access.principal, self.client_address, route.name, route.key, request.header.api_version,
+                request.body, size, response,
+            )  # fmt: skip
+        held = size if request.holds_frame else 0
+        answers.ready(response, route, size, started, held=held, began=began, bill=bill)
         if memory.decoded.held:
             memory.decoded.give_back_all()
         if output.unsent > COALESCE_BYTES:
@@ -479,14 +572,23 @@ class Connection:
             check(sasl, route, header.api_version, now_ms)
             await self._serve(frame)
         if sasl.principal is not None and sasl.principal != self.access.principal:
-            self.access = self._context.grant(sasl.principal, self.socket.getpeername()[0])
+            self._is(sasl.principal)
+            self._deadlines.unknown_since = math.inf
         self._frames.max_frame_bytes = max_frame_bytes(sasl, limits.max_request_bytes)
+
+    def _is(self, principal: Principal) -> None:
+        """It has said who it is, for the first time: that stays so."""
+        self.access = self._context.grant(principal, self.address)
+        self.client = self._context.identify(str(principal), trio.current_time())
+        self.memory.move(self.client)
+        self._output.belong_to(self.client.turns)
+        self._work.turns = self.client.turns
 
     async def _take_token(self, sasl: SaslSession, token: bytes, now_ms: int) -> None:
         """A frame that is no request, after SaslHandshake 0."""
         self._deadlines.frame_began = math.inf
         self._deadlines.served += 1
-        told = await trio.to_thread.run_sync(sasl.frame, token, now_ms)
+        told = await step(sasl, token, partial(sasl.frame, token, now_ms))
         if told.closes:
             await trio.sleep(FAILED_SECONDS)
         self._output.put(framed(told))
@@ -502,6 +604,8 @@ class Connection:
     def _end(self, reason: str, text: str) -> None:
         self.reason = reason
         self._context.log.warning("closing the connection of %s: %s", self.client_address, text)
+        if reason in _NOT_KNOWN and self._context.audit is not None:
+            self._context.audit.refused(self.client_address, text)
 
     # ------------------------------------------------------------------------------------------ writer
 

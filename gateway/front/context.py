@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from gateway.audit.audit import Audit
 from gateway.common.budget import Budget, Gate
 from gateway.common.log_limit import LogLimit
 from gateway.common.metrics import Metrics
@@ -16,14 +17,17 @@ from gateway.common.shared_budget import SharedBudget
 from gateway.front.dispatch import Dispatcher
 from gateway.front.limits import Limits
 from gateway.front.listeners import Listener
+from gateway.front.principal_rules import PrincipalRules
 from gateway.front.readiness import Readiness
 from gateway.front.tls import HANDSHAKES_AT_ONCE
+from gateway.quotas.client_quotas import ClientQuotas
 from gateway.security.access import Access, Unrestricted
 from gateway.security.principal import Principal
 from gateway.security.sasl_session import SaslSession
 
 if TYPE_CHECKING:
     from gateway.broker import Broker
+    from gateway.front.clients import Client
 
 DECODING_AT_ONCE = 1
 """Large requests that are decoded at the same time: the interpreter works on one, whatever the threads."""
@@ -42,6 +46,14 @@ def _without_tls(_listener: Listener) -> None:
     """What is said can be read by all."""
 
 
+def _nobody_is_identified(principal: str, _now: float) -> Client:
+    raise RuntimeError(f"{principal} has said who he is where nobody is asked")
+
+
+def _no_quotas() -> ClientQuotas:
+    return ClientQuotas(now_ms=lambda: 0)
+
+
 @dataclass(slots=True)
 class ConnectionContext:
     """`broker` is handed to the handlers; `shutting_down` is set when the gateway stops.
@@ -55,6 +67,10 @@ class ConnectionContext:
 
     `begin_session` makes what a connection of a listener with SASL has to go through; None for others.
     `tls_of` gives the certificates of a listener with TLS, as they are at that moment; None for others.
+    `principal_rules` say who shows a certificate, on a listener with TLS and without SASL.
+    `audit` is told of administration and of who could not show who it is, where there is one.
+    `quotas` are those of clients, and what is used of them.
+    `identify` gives whose a connection is that has said who it is, by that principal and the time.
     `grant` gives what somebody may do who comes from an address (as the socket has it).
     """
 
@@ -72,7 +88,11 @@ class ConnectionContext:
     log: LogLimit
     begin_session: Callable[[Listener], SaslSession | None] = _without_sasl
     tls_of: Callable[[Listener], ssl.SSLContext | None] = _without_tls
+    principal_rules: PrincipalRules = field(default_factory=PrincipalRules)
+    audit: Audit | None = None
     grant: Callable[[Principal, str], Access] = _everything
+    identify: Callable[[str, float], Client] = _nobody_is_identified
+    quotas: ClientQuotas = field(default_factory=_no_quotas)
     handshakes: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(HANDSHAKES_AT_ONCE))
     shutting_down: trio.Event = field(default_factory=trio.Event)
     readiness: Readiness = field(default_factory=Readiness)

@@ -38,6 +38,7 @@ class Route:
         "at_once",
         "begin",
         "begin_small",
+        "changes_cluster",
         "decoder",
         "handler",
         "key",
@@ -59,6 +60,7 @@ class Route:
         self.begin: Begin | None = api.begin
         self.begin_small: BeginSmall | None = api.begin_small
         self.at_once: AtOnce | None = api.at_once
+        self.changes_cluster = api.changes_cluster
         self.stats = stats
 
 

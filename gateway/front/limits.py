@@ -87,6 +87,11 @@ LEFT_SECONDS = 5.0
 stores, for room in the log, or for memory. It may be a producer that wants no answers (acks=0), has sent all
 and has gone, as in order. What is parked (Fetch, JoinGroup, SyncGroup) is given up at once."""
 
+LEFT_WHILE_MUTED_SECONDS = 60.0
+"""Seconds from when a client has closed its sending side in which the time that its quotas do not let it be
+read is not counted for LEFT_SECONDS: what it has sent is taken afterwards. Who has used more than a minute
+too much loses the rest, since his place is kept as long."""
+
 MIN_BYTES_PER_SECOND = 16 * KIB
 """Slowest transfer of a whole request or answer: it may take STALL_SECONDS plus its size at this rate.
 Gazette wants 64 KiB/s; a quarter of it leaves room for several connections on a poor link."""

@@ -25,7 +25,8 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass
-from enum import Enum
+
+from gateway.security.protocol import SecurityProtocol
 
 DEFAULT_LISTENER_NAME = "PLAINTEXT"
 """Name of a listener that was given none; Kafka's name for one without encryption."""
@@ -35,25 +36,6 @@ MAX_PORT = 65_535
 
 WILDCARD_HOSTS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound here
 """Hosts that mean "every address": they can be bound, and can never be advertised."""
-
-
-class SecurityProtocol(Enum):
-    """How clients of a listener speak (`security.protocol`)."""
-
-    PLAINTEXT = "PLAINTEXT"
-    SSL = "SSL"
-    SASL_PLAINTEXT = "SASL_PLAINTEXT"
-    SASL_SSL = "SASL_SSL"
-
-    @property
-    def has_sasl(self) -> bool:
-        """Whether they say who they are by SASL."""
-        return self in {SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL}
-
-    @property
-    def has_tls(self) -> bool:
-        """Whether what they say is encrypted."""
-        return self in {SecurityProtocol.SSL, SecurityProtocol.SASL_SSL}
 
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")

@@ -17,10 +17,12 @@ from wireproto.kafka.framing import BIG_FRAME_BYTES
 class Account:
     """`held` bytes of a client's share of one budget."""
 
-    __slots__ = ("_share", "held")
+    __slots__ = ("_next_share", "_share", "held")
 
     def __init__(self, share: Memory) -> None:
         self._share = share
+        self._next_share = share
+        """Of which it takes when nothing is held any more."""
         self.held = 0
 
     def try_take(self, size: int) -> bool:
@@ -45,6 +47,16 @@ class Account:
         """Gives back `size` of the bytes."""
         self.held -= size
         self._share.release(size)
+        if not self.held:
+            self._share = self._next_share
+
+    def move(self, share: Memory) -> None:
+        """From now on it takes of another share; what is held stays where it was taken, and so does the
+        account until that is given back.
+        """
+        self._next_share = share
+        if not self.held:
+            self._share = share
 
     def give_back_all(self) -> None:
         """Gives back whatever is held."""
@@ -74,6 +86,16 @@ class ConnectionMemory:
         self.answers = Account(client.response_memory)
         self.receiving = 0
         self.in_flight = 0
+
+    def move(self, client: Client) -> None:
+        """From now on it takes of another client's shares. What is yet held is little: an answer to who has
+        just said who he is.
+        """
+        self.requests.move(client.request_memory)
+        self.small_requests.move(client.small_request_memory)
+        self.decoded.move(client.decoded_memory)
+        self.produced.move(client.produced_memory)
+        self.answers.move(client.response_memory)
 
     def of_request(self, size: int) -> Account:
         """The account of a frame of `size` bytes."""

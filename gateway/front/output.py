@@ -58,6 +58,10 @@ class Output:
         self.drain_began = math.inf
         self.drained = 0
 
+    def belong_to(self, turns: Turns) -> None:
+        """What is sent from now on is charged there."""
+        self._turns = turns
+
     def put(self, response: Response) -> int:
         """Adds an answer after those that are here; its size in bytes."""
         if response is None:
@@ -94,6 +98,11 @@ class Output:
         except OSError as error:
             self._fail(error)
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether what was sent last ends in the middle of something that has to be whole."""
+        return False
+
     async def drain(self) -> None:
         """Writes everything, also what is put meanwhile. Raises OSError when the client is gone."""
         self.draining = True
@@ -122,15 +131,11 @@ class Output:
         self._buffers.clear()
         self.unsent = 0
 
-    def _is_sent(self, size: int) -> None:
-        """The kernel has so many bytes more."""
-        self.unsent -= size
-        self.drained += size
-        self._turns.left -= (size >> 10) * SENT_KIB
-
     def _remove(self, sent: int) -> None:
         buffers = self._buffers
-        self._is_sent(sent)
+        self.unsent -= sent
+        self.drained += sent
+        self._turns.left -= (sent >> 10) * SENT_KIB
         while sent:
             size = len(buffers[0])
             if sent < size:

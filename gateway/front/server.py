@@ -18,13 +18,15 @@ import socket
 import ssl
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import trio
 
+from gateway.audit.audit import Audit
 from gateway.common.budget import Budget, Gate
+from gateway.common.clients import client_of
 from gateway.common.failures import ProcessEnds, ends_process
 from gateway.common.handlers import Registry
 from gateway.common.log_limit import LogLimit
@@ -38,7 +40,12 @@ from gateway.front.dispatch import Dispatcher
 from gateway.front.limits import ACCEPT_BACKOFF_SECONDS, CHECK_SECONDS, HURRY_SECONDS, MAX_LINGERING, Limits
 from gateway.front.listener_sockets import ListenerSocket, close_all
 from gateway.front.listeners import Listener, join_host_port
-from gateway.security.access import Access, Unrestricted
+from gateway.front.principal_rules import PrincipalRules
+from gateway.front.quota_metrics import QUOTAS, Quotas
+from gateway.quotas.client_quotas import ClientQuotas
+from gateway.quotas.connection_rates import ConnectionRates
+from gateway.quotas.places import Places
+from gateway.security.access import Access, Unrestricted, java_address
 from gateway.security.principal import Principal
 from gateway.security.sasl_session import SaslSession
 
@@ -61,10 +68,19 @@ ACCEPT_IGNORED_ERRNOS = frozenset(
 ACCEPTS_IN_A_ROW = 4
 """Connections accepted from one listener before others have their turn: each takes 0.1 ms."""
 
+MAX_HELD_BACK = 100
+"""Connections that were made too fast and are not closed yet: each holds a file descriptor, of those that are
+reserved. Others are closed at once."""
+
 RESERVED_FILES = 256
 """File descriptors left for everything but clients (RocksDB's files, the catalog); at most half of all."""
 
 logger = logging.getLogger(__name__)
+
+
+def _now_ms() -> int:
+    """A clock that does not go back."""
+    return int(trio.current_time() * 1_000)
 
 
 MEMORY: Final[Sequence[Figure[Mapping[tuple[str], SharedBudget]]]] = (
@@ -89,8 +105,9 @@ class Server:
 
     `produce_gate` is for the log: closed, it makes producers' connections wait. `broker` is handed to the
     handlers. `hurry` is called when the memory of requests is waited for whose answers are put off: with the
-    client that waits for itself, or with None if others wait, too. `begin_session`,
-    `tls_of` and `grant`: see `ConnectionContext`.
+    client that waits for itself, or with None if others wait, too. `begin_session`, `tls_of`,
+    `principal_rules`, `grant`, `audit` and `quotas`: see `ConnectionContext`. `connection_rates` and `places`
+    bound connections as Kafka does.
     """
 
     def __init__(
@@ -104,7 +121,12 @@ class Server:
         hurry: Callable[[str | None], None] = lambda _client: None,
         begin_session: Callable[[Listener], SaslSession | None] = lambda _listener: None,
         tls_of: Callable[[Listener], ssl.SSLContext | None] = lambda _listener: None,
+        principal_rules: PrincipalRules | None = None,
         grant: Callable[[Principal, str], Access] = lambda principal, _address: Unrestricted(principal),
+        audit: Audit | None = None,
+        quotas: ClientQuotas | None = None,
+        connection_rates: ConnectionRates | None = None,
+        places: Places | None = None,
     ) -> None:
         self.limits = limits or Limits()
         self.metrics = metrics
@@ -123,13 +145,21 @@ class Server:
             log=LogLimit(logging.getLogger("gateway.front.connection")),
             begin_session=begin_session,
             tls_of=tls_of,
+            principal_rules=principal_rules or PrincipalRules(),
             grant=grant,
+            audit=audit,
+            quotas=quotas or ClientQuotas(_now_ms),
         )
+        self._connection_rates = connection_rates or ConnectionRates(_now_ms)
+        self._places = places or Places()
+        self._held_back = 0
+        """Connections that are refused, and closed later."""
         self._hurry = hurry
         self.addresses: tuple[str, ...] = ()
         """Where it accepts clients, as HOST:PORT."""
         self.connections: set[Connection] = set()
         self._clients = Clients(self.context)
+        self.context.identify = self._clients.identify
         self._departures = Departures()
         self._lingering = 0
         self._is_suspended = False
@@ -143,6 +173,7 @@ class Server:
             ("large answers",): self.context.response_memory,
         }
         metrics.register(MEMORY, budgets)
+        metrics.register(QUOTAS, Quotas(self.context.quotas, self._connection_rates))
 
     async def serve(
         self,
@@ -212,6 +243,25 @@ class Server:
                 task_status.started()
         close_all(sockets)
 
+    def revoke(self, principal: Principal, mechanisms: Collection[str]) -> None:
+        """End the connections of somebody who came in by one of these mechanisms: what he has shown is not
+        right any more. (He may come again.)
+        """
+        for connection in list(self.connections):
+            sasl = connection.sasl
+            if sasl is None or sasl.token_id or sasl.principal != principal:
+                continue
+            if sasl.mechanism in mechanisms:
+                connection.close("revoked")
+
+    def revoke_token(self, token_id: str) -> None:
+        """End the connections that have come in by a delegation token: it is gone, or is over sooner than
+        they know. (They may come again, if it is not over.)
+        """
+        for connection in list(self.connections):
+            if connection.sasl is not None and connection.sasl.token_id == token_id:
+                connection.close("revoked")
+
     def _stop_connections(self) -> None:
         self.context.shutting_down.set()
         self._connections_scope.deadline = trio.current_time() + self.limits.shutdown_grace_seconds
@@ -227,6 +277,8 @@ class Server:
                 for _ in range(ACCEPTS_IN_A_ROW):
                     sock, address = entry.socket.accept()
                     self._admit(sock, address[0], entry.listener, connections)
+                    if rest_ms := self._places.rest_ms(_now_ms()):
+                        await trio.sleep(rest_ms / 1_000)
             except BlockingIOError:
                 continue
             except OSError as error:
@@ -258,7 +310,13 @@ class Server:
             sock.close()
             self.metrics.connection_refused("suspended")
             return
-        client = self._clients.admit(host, trio.current_time())
+        address = java_address(host)
+        if self._connection_rates.is_on and (
+            excess_ms := self._connection_rates.excess_ms(address, client_of(host))
+        ):
+            self._hold_back(sock, excess_ms / 1_000, connections)
+            return
+        client = self._places.refusal(address) or self._clients.admit(host, trio.current_time())
         if isinstance(client, str):
             # Closed before a byte is read: the client sees at once that it must go elsewhere or wait.
             sock.close()
@@ -271,16 +329,36 @@ class Server:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # as Kafka's `Acceptor`
-            connection = Connection(sock, listener, self.context, client)
+            connection = Connection(sock, listener, self.context, client, address)
             self._departures.watch(sock, connection.client_left)
         except OSError:
             sock.close()  # the client has left already
             self._clients.leave(client, trio.current_time())
             return
+        self._places.take(address)
         self.connections.add(connection)
         self.metrics.connections_accepted += 1
         self.metrics.connections_open += 1
         connections.start_soon(self._run, connection)
+
+    def _hold_back(self, sock: socket.socket, seconds: float, connections: trio.Nursery) -> None:
+        """A connection came too soon after others of its address. It is closed a little later, so that who
+        connects again at once has to wait; nothing is read or written.
+        """
+        self.metrics.connection_refused("rate")
+        if self._held_back >= MAX_HELD_BACK:
+            sock.close()
+        else:
+            self._held_back += 1
+            connections.start_soon(self._close_later, sock, seconds)
+
+    async def _close_later(self, sock: socket.socket, seconds: float) -> None:
+        try:
+            with trio.move_on_after(seconds):
+                await self.context.shutting_down.wait()
+        finally:
+            self._held_back -= 1
+            sock.close()
 
     async def _run(self, connection: Connection) -> None:
         try:
@@ -295,7 +373,10 @@ class Server:
             self._departures.forget(connection.socket)
             self.context.readiness.forget(connection.socket)
             self.connections.discard(connection)
-            self._clients.leave(connection.client, trio.current_time())
+            self._clients.leave(connection.place, trio.current_time())
+            if connection.client is not connection.place:
+                self._clients.part(connection.client)
+            self._places.leave(connection.address)
             self.metrics.connections_open -= 1
             self.metrics.connection_closed(connection.reason or "shutdown")
             self._lingering += 1

@@ -6,7 +6,7 @@ that takes what the kernel takes. It costs half of what a stream that waits for 
 is written together is encrypted together (`SEALED_BYTES`): each write is a record with a cost of its own.
 
 What is encrypted must be sent, in this order, before anything else is; so it is kept until the kernel has
-taken it, and nothing is encrypted beyond it (`TlsOutput`).
+taken it, and nothing is encrypted beyond it (`gateway.front.tls_output`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,6 @@ from typing import Final
 
 import trio
 
-from gateway.common.handlers import Buffer
-from gateway.common.turns import Turns
-from gateway.front.output import Output
-
 RECEIVED_BYTES: Final = 64 * 1024
 """Taken from the socket at once: four of the largest records."""
 
@@ -29,6 +25,10 @@ SEALED_BYTES: Final = 64 * 1024
 
 MAX_HANDSHAKE_BYTES: Final = 64 * 1024
 """What a client may send before it is connected: a chain of certificates is some kilobytes."""
+
+MAX_EMPTY_BYTES: Final = 64 * 1024
+"""What a client may send that is TLS and has nothing in it, and what may wait to be said to it for that: new
+keys, which both sides agree on now and then. Requests are in between."""
 
 HANDSHAKES_AT_ONCE: Final = 8
 """Of all connections, in worker threads: each is a millisecond or two of processor time."""
@@ -45,6 +45,10 @@ class TlsLink:
         self._received = ssl.MemoryBIO()
         self._to_send = ssl.MemoryBIO()
         self._object = context.wrap_bio(self._received, self._to_send, server_side=True)
+        self._empty = 0
+        """Bytes that were received since the last ones of the client's own."""
+        self._has_ended = False
+        """The client has said that this was all."""
 
     # the handshake -----------------------------------------------------------------------------------------
 
@@ -62,6 +66,8 @@ class TlsLink:
             else:
                 await self._send_all(sock)
                 return
+            if taken > MAX_HANDSHAKE_BYTES:
+                raise HandshakeFailed(f"its handshake has more than {MAX_HANDSHAKE_BYTES} bytes")
             await trio.lowlevel.wait_readable(sock)
             try:
                 data = sock.recv(RECEIVED_BYTES)
@@ -69,10 +75,12 @@ class TlsLink:
                 continue
             if not data:
                 raise ConnectionResetError("it left in the middle of the handshake")
-            taken += len(data)
-            if taken > MAX_HANDSHAKE_BYTES:
-                raise HandshakeFailed(f"its handshake has more than {MAX_HANDSHAKE_BYTES} bytes")
+            taken += len(data)  # the last of it may have requests after it
             self._received.write(data)
+
+    def certificate_of_client(self) -> bytes | None:
+        """What the client has shown, as DER, once the handshake is over; None: nothing. It is good."""
+        return self._object.getpeercert(binary_form=True)
 
     async def _send_all(self, sock: socket.socket) -> None:
         data = memoryview(self._to_send.read())
@@ -87,19 +95,27 @@ class TlsLink:
     @property
     def has_some(self) -> bool:
         """Whether there is something to read before the socket is asked."""
-        return self._object.pending() > 0 or self._received.pending > 0
+        return self._object.pending() > 0 or self._received.pending > 0 or self._has_ended
 
     def recv_into(self, sock: socket.socket, buffer: memoryview) -> int:
         """As `socket.recv_into`: how many bytes of the client's are in the buffer now, 0 at the end. Raises
-        BlockingIOError, there are none yet; OSError, the connection is broken.
+        BlockingIOError, there are none yet; OSError, the connection is broken, or the client sends what has
+        nothing in it. It receives once: others have their turn before it does so again.
         """
         filled = self._read(buffer)
-        while filled == 0:
+        if filled == 0:
             data = sock.recv(RECEIVED_BYTES)
             if not data:
                 return 0  # whether the end was announced does not matter: frames have their sizes
             self._received.write(data)
+            self._empty += len(data)
             filled = self._read(buffer)
+        if filled > 0:
+            self._empty = 0
+        if self._empty > MAX_EMPTY_BYTES or self._to_send.pending > MAX_EMPTY_BYTES:
+            raise ConnectionAbortedError(f"more than {MAX_EMPTY_BYTES} bytes of TLS with nothing in them")
+        if filled == 0:
+            raise BlockingIOError
         return max(0, filled)
 
     def _read(self, buffer: memoryview) -> int:
@@ -111,6 +127,7 @@ class TlsLink:
             except ssl.SSLWantReadError:
                 break
             if not count:
+                self._has_ended = True
                 return filled or -1
             filled += int(count)
         return filled
@@ -135,57 +152,11 @@ class TlsLink:
             pass  # gone
 
 
-class TlsOutput(Output):
-    """See `Output`. `unsent` counts what was put, until it is sent; also while it is encrypted."""
-
-    __slots__ = ("_link", "_sealed", "_sealed_size")
-
-    def __init__(self, sock: socket.socket, turns: Turns, link: TlsLink) -> None:
-        super().__init__(sock, turns)
-        self._link = link
-        self._sealed = memoryview(b"")
-        """Encrypted, and not sent yet."""
-        self._sealed_size = 0
-        """What of `unsent` is in it."""
-
-    def try_send(self) -> None:
-        """See `Output.try_send`."""
-        try:
-            while self._sealed or self._buffers:
-                if not self._sealed:
-                    data = self._take(SEALED_BYTES)
-                    self._sealed, self._sealed_size = memoryview(self._link.seal(data)), len(data)
-                self._sealed = self._sealed[self._socket.send(self._sealed) :]
-                if self._sealed:
-                    self.full = True
-                    return
-                self._is_sent(self._sealed_size)
-                self._sealed_size = 0
-            self.full = False
-        except BlockingIOError:
-            self.full = True
-        except OSError as error:
-            self._fail(error)
-            self._sealed = memoryview(b"")
-
-    def _take(self, size: int) -> bytes:
-        """So many bytes of what was put, at most, taken out."""
-        taken: list[Buffer] = []
-        left, buffers = size, self._buffers
-        while buffers and left:
-            first = buffers[0]
-            if len(first) > left:
-                taken.append(memoryview(first)[:left])
-                buffers[0] = memoryview(first)[left:]
-                break
-            taken.append(buffers.popleft())
-            left -= len(first)
-        return b"".join(taken)
-
-
 def _said(error: ssl.SSLError) -> str:
     """What OpenSSL calls it; a client that speaks no TLS, by name."""
     reason = error.reason or str(error)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"{reason}: {error.verify_message}"
     if reason in {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNEXPECTED_MESSAGE"}:
         return f"it does not speak TLS ({reason}): this listener is TLS, and security.protocol is another one"
     return reason

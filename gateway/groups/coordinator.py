@@ -36,6 +36,7 @@ from gateway.groups.served import Group
 from gateway.groups.transactional import TransactionalOffsets
 from gateway.journal.coordinator import PartitionedCoordinator
 from gateway.journal.internal_topic import partition_for
+from gateway.security.principal import Principal
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -158,22 +159,32 @@ class Coordinator(PartitionedCoordinator["dict[str, LoadedGroup]"]):
         return group is not None and group.machine.roster.leader == member_id
 
     def heartbeat(
-        self, group_id: str, member_id: str, group_instance_id: str | None, generation: int
+        self,
+        group_id: str,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        principal: Principal | None = None,
     ) -> ErrorCode:
-        """Heartbeat: what to answer."""
+        """Heartbeat: what to answer. `principal` is who asks, if that makes a difference."""
         try:
             group = self._group_of_member(group_id)
         except KafkaError as error:
             # While a group is loaded its members keep calm (`GroupCoordinatorService.heartbeat`).
             return ErrorCode.NONE if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error.code
-        return group.machine.heartbeat(member_id, group_instance_id, generation, trio.current_time())
+        seconds = trio.current_time()
+        return group.machine.heartbeat(member_id, group_instance_id, generation, seconds, principal)
 
-    def leave(self, group_id: str, leaving: Sequence[Leaving]) -> list[ErrorCode]:
-        """LeaveGroup: what to answer for each member. Raises KafkaError."""
+    def leave(
+        self, group_id: str, leaving: Sequence[Leaving], principal: Principal | None = None
+    ) -> list[ErrorCode]:
+        """LeaveGroup: what to answer for each member. Without `principal` static members of all are removed.
+        Raises KafkaError.
+        """
         group = self._group_of_member(group_id)
         if group.machine.state is GroupState.DEAD:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        results, effects = group.machine.leave(leaving, self.now())
+        results, effects = group.machine.leave(leaving, self.now(), principal)
         group.carry_out(effects)
         return results
 
@@ -211,9 +222,11 @@ class Coordinator(PartitionedCoordinator["dict[str, LoadedGroup]"]):
         client: str = NOBODY,
         offsets: Mapping[TopicPartition, CommittedOffset] = NO_OFFSETS,
         now: float | None = None,
+        principal: Principal | None = None,
     ) -> Group:
         """The group whose `offsets` `client` wants to commit; made if it is new and nobody manages it.
-        `now` is trio's clock, where the caller has looked at it.
+        `now` is trio's clock, where the caller has looked at it. `principal` is who asks, if that makes a
+        difference.
 
         A good commit counts as a heartbeat. Raises KafkaError as `check_served` and
         `GroupData.validate_commit`, GROUP_ID_NOT_FOUND for a generation of a group that is not there, and
@@ -228,7 +241,7 @@ class Coordinator(PartitionedCoordinator["dict[str, LoadedGroup]"]):
             return self._new_group(group_id, client)
         _check_not_deleting(group)
         seconds = trio.current_time() if now is None else now
-        group.machine.validate_commit(member_id, group_instance_id, generation, seconds)
+        group.machine.validate_commit(member_id, group_instance_id, generation, seconds, principal)
         group.belongs_to(client)
         if (growth := group.offsets.growth(offsets)) > 0:
             self.room.check_commit(group_id, group, growth, client)
@@ -242,6 +255,7 @@ class Coordinator(PartitionedCoordinator["dict[str, LoadedGroup]"]):
         generation: int,
         client: str,
         offsets: Mapping[TopicPartition, CommittedOffset],
+        principal: Principal | None = None,
     ) -> Group:
         """As `for_commit`, of offsets that are part of a transaction: who names neither member nor generation
         may always commit. Raises KafkaError: ILLEGAL_GENERATION for one of a group that is not there;
@@ -258,7 +272,7 @@ class Coordinator(PartitionedCoordinator["dict[str, LoadedGroup]"]):
             return self._new_group(group_id, client)
         _check_not_deleting(group)
         if names_member and not (generation < 0 and group.machine.state is GroupState.EMPTY):
-            group.machine.check_generation(member_id, group_instance_id, generation)
+            group.machine.check_generation(member_id, group_instance_id, generation, principal)
         group.belongs_to(client)
         self._check_room_in_transaction(group_id, group, growth, client)
         return group

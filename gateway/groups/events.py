@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from gateway.groups.metadata import GroupMetadata
+from gateway.security.principal import Principal
 from wireproto.kafka.errors import ErrorCode
 
 NO_GENERATION = -1
@@ -60,6 +61,8 @@ class Join:
     """The client knows `skip_assignment` (version 9, KIP-814)."""
 
     reason: str
+    principal: Principal | None = None
+    """To whom a static member that joins by this belongs, and nobody else; None: to nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,7 @@ class Sync:
     protocol_type: str | None
     protocol: str | None
     assignments: Mapping[str, bytes]
+    principal: Principal | None = None
 
 
 @dataclass(frozen=True, slots=True)

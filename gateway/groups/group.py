@@ -21,6 +21,7 @@ from gateway.groups.group_rebalance import RebalancingGroup
 from gateway.groups.group_state import GroupLimits, GroupState
 from gateway.groups.member import Member
 from gateway.groups.metadata import GroupMetadata
+from gateway.security.principal import Principal
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 NEW_MEMBER_JOIN_TIMEOUT_SECONDS: Final = 300.0
@@ -91,11 +92,16 @@ class GroupMachine(RebalancingGroup):
         return self._done()
 
     def heartbeat(
-        self, member_id: str, group_instance_id: str | None, generation: int, seconds: float
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        seconds: float,
+        principal: Principal | None = None,
     ) -> ErrorCode:
         """A Heartbeat request; what to answer (`classicGroupHeartbeatToClassicGroup`)."""
         try:
-            member = self.check_generation(member_id, group_instance_id, generation)
+            member = self.check_generation(member_id, group_instance_id, generation, principal)
         except KafkaError as error:
             return error.code
         self.heard_of(member, seconds)
@@ -103,9 +109,11 @@ class GroupMachine(RebalancingGroup):
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
-    def leave(self, leaving: Sequence[Leaving], now: Now) -> tuple[list[ErrorCode], list[Effect]]:
+    def leave(
+        self, leaving: Sequence[Leaving], now: Now, principal: Principal | None = None
+    ) -> tuple[list[ErrorCode], list[Effect]]:
         """A LeaveGroup request: what to answer for each member (`classicGroupLeaveToClassicGroup`)."""
-        results = [self._leave(one) for one in leaving]
+        results = [self._leave(one, principal) for one in leaving]
         if ErrorCode.NONE in results:
             if self.state in {GroupState.STABLE, GroupState.COMPLETING_REBALANCE}:
                 self._prepare_rebalance("members left", now)
@@ -157,7 +165,11 @@ class GroupMachine(RebalancingGroup):
     def _join_new(self, join: Join, now: Now) -> None:
         instance = join.group_instance_id
         if instance is not None and (old := self.roster.by_instance.get(instance)) is not None:
-            self._replace_static(join, self.roster.by_id[old], now)
+            if self.roster.by_id[old].admits(join.principal):
+                self._replace_static(join, self.roster.by_id[old], now)
+            else:
+                self._note(f"{join.principal} may not have the place of static member {old}, another's")
+                self._refuse(join, ErrorCode.FENCED_INSTANCE_ID)
         elif instance is None and join.needs_known_member_id:
             self.give_out(join.new_member_id, now.seconds + join.session_timeout_ms / 1000)
             self._answer(join.ticket, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, join.new_member_id))
@@ -167,7 +179,7 @@ class GroupMachine(RebalancingGroup):
     def _join_known(self, join: Join, now: Now) -> None:
         """`classicGroupJoinExistingMember`."""
         try:
-            member = self.check_member(join.member_id, join.group_instance_id)
+            member = self.check_member(join.member_id, join.group_instance_id, join.principal)
         except KafkaError as error:
             self._refuse(join, error.code)
             return
@@ -195,6 +207,7 @@ class GroupMachine(RebalancingGroup):
             join.protocols,
         )
         member.is_new = True
+        member.principal = join.principal
         if self.state is GroupState.PREPARING_REBALANCE and self.previous_state is GroupState.EMPTY:
             self.new_member_added = True
         if not self.roster:
@@ -258,7 +271,7 @@ class GroupMachine(RebalancingGroup):
 
     # end of members ----------------------------------------------------------------------------------------
 
-    def _leave(self, leaving: Leaving) -> ErrorCode:
+    def _leave(self, leaving: Leaving, principal: Principal | None) -> ErrorCode:
         if self.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         member_id = leaving.member_id
@@ -266,10 +279,12 @@ class GroupMachine(RebalancingGroup):
             owner = self.roster.by_instance.get(leaving.group_instance_id or "")
             if owner is None or leaving.group_instance_id is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
+            if not self.roster.by_id[owner].admits(principal):
+                return ErrorCode.FENCED_INSTANCE_ID
             member_id = owner
         elif member_id not in self.pending:
             try:
-                self.check_member(member_id, leaving.group_instance_id)
+                self.check_member(member_id, leaving.group_instance_id, principal)
             except KafkaError as error:
                 return error.code
         self._forget(member_id)

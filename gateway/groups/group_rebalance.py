@@ -132,7 +132,9 @@ class RebalancingGroup(AnsweringGroup):
         """`validateSyncGroup`. Raises KafkaError."""
         if self.state is GroupState.EMPTY:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        member = self.check_generation(sync.member_id, sync.group_instance_id, sync.generation)
+        member = self.check_generation(
+            sync.member_id, sync.group_instance_id, sync.generation, sync.principal
+        )
         for said, known in ((sync.protocol_type, self.protocol_type), (sync.protocol, self.protocol)):
             if said is not None and known is not None and said != known:
                 raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

@@ -21,6 +21,7 @@ from gateway.groups.events import Now
 from gateway.groups.member import MAX_MEMBERS, Member, loaded_member, text_bytes
 from gateway.groups.metadata import GroupMetadata
 from gateway.groups.roster import Roster
+from gateway.security.principal import Principal
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
@@ -230,8 +231,12 @@ class GroupData:
             return waits or self.roster.waiting < self.limits.max_size
         return member is not None or len(self.roster) < self.limits.max_size
 
-    def check_member(self, member_id: str, group_instance_id: str | None) -> Member:
-        """The member (`validateMember`). Raises KafkaError: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
+    def check_member(
+        self, member_id: str, group_instance_id: str | None, principal: Principal | None = None
+    ) -> Member:
+        """The member (`validateMember`). Raises KafkaError: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID, that one
+        also if it is the static member of another `principal`.
+        """
         if group_instance_id is not None:
             owner = self.roster.by_instance.get(group_instance_id)
             if owner is None:
@@ -241,19 +246,32 @@ class GroupData:
         member = self.roster.by_id.get(member_id)
         if member is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if not member.admits(principal):
+            raise KafkaError(ErrorCode.FENCED_INSTANCE_ID)
         return member
 
-    def check_generation(self, member_id: str, group_instance_id: str | None, generation: int) -> Member:
+    def check_generation(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        principal: Principal | None = None,
+    ) -> Member:
         """The member, if it is of this generation. Raises KafkaError, also ILLEGAL_GENERATION."""
         if self.state is GroupState.DEAD:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        member = self.check_member(member_id, group_instance_id)
+        member = self.check_member(member_id, group_instance_id, principal)
         if generation != self.generation:
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
         return member
 
     def validate_commit(
-        self, member_id: str, group_instance_id: str | None, generation: int, seconds: float
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        seconds: float,
+        principal: Principal | None = None,
     ) -> None:
         """Whether offsets may be committed (`validateOffsetCommit`); a good commit counts as a heartbeat.
 
@@ -266,7 +284,7 @@ class GroupData:
             return  # an administrator, or a consumer that chooses its partitions itself
         if generation < 0 and not member_id and group_instance_id is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        member = self.check_generation(member_id, group_instance_id, generation)
+        member = self.check_generation(member_id, group_instance_id, generation, principal)
         if self.state is GroupState.COMPLETING_REBALANCE:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
         self.heard_of(member, seconds)

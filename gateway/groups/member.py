@@ -8,6 +8,7 @@ from typing import Final
 
 from gateway.groups.events import Protocol
 from gateway.groups.metadata import MemberMetadata
+from gateway.security.principal import Principal
 
 MAX_MEMBERS: Final = 5_000
 """Members of one group, whatever `--group-max-size` allows: a step of a rebalance goes through all of them,
@@ -44,7 +45,8 @@ class Member:
     """A member. `join_ticket` and `sync_ticket` are its requests that wait; None: no such request.
 
     `deadline` is when it is given up unless something is heard of it, in seconds of the machine's clock.
-    `is_new` until the first rebalance that it takes part in is over.
+    `is_new` until the first rebalance that it takes part in is over. `principal` is whose static member it
+    is: None if nobody's, or if that is not known, since the group was loaded and nothing was heard of it yet.
     """
 
     __slots__ = (
@@ -56,6 +58,7 @@ class Member:
         "is_new",
         "join_ticket",
         "member_id",
+        "principal",
         "protocols",
         "rebalance_timeout_ms",
         "session_timeout_ms",
@@ -85,6 +88,7 @@ class Member:
         self.sync_ticket: object | None = None
         self.deadline = math.inf
         self.is_new = False
+        self.principal: Principal | None = None
 
     @property
     def may_be_silent(self) -> bool:
@@ -94,6 +98,16 @@ class Member:
         (`ClassicGroupMember.hasSatisfiedHeartbeat`).
         """
         return not self.is_new and (self.join_ticket is not None or self.sync_ticket is not None)
+
+    def admits(self, principal: Principal | None) -> bool:
+        """Whether who asks (None: nobody is asked who he is) may act as this member. Of a static one of which
+        it is not known yet this one is the owner from now on.
+        """
+        if principal is None or self.group_instance_id is None:
+            return True
+        if self.principal is None:
+            self.principal = principal
+        return self.principal == principal
 
     @property
     def size(self) -> int:

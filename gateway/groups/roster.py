@@ -95,6 +95,7 @@ class Roster:
             old.protocols,
             old.assignment,
         )
+        new.principal = old.principal
         leads = self.leader == old.member_id
         self.remove(old)
         self.add(new)

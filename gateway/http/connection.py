@@ -17,6 +17,7 @@ import h11
 import trio
 
 from gateway.common.failures import ends_process
+from gateway.front.door import HttpStream
 from gateway.http.failures import PROBLEM_TYPE, Failure
 from gateway.http.guard import SECURITY_HEADERS
 from gateway.http.limits import (
@@ -85,7 +86,7 @@ class HttpConnection:
     """
 
     def __init__(
-        self, stream: trio.SocketStream, respond: Respond, *, takes_bodies: bool = False, host: str = ""
+        self, stream: HttpStream, respond: Respond, *, takes_bodies: bool = False, host: str = ""
     ) -> None:
         self._takes_bodies = takes_bodies
         self._host = host

@@ -9,8 +9,10 @@ from typing import Final
 
 import trio
 
+from gateway.common.access_token import CHALLENGE
 from gateway.common.failures import ends_process
 from gateway.common.visitors import Visitors
+from gateway.front.door import Door
 from gateway.front.listener_sockets import ListenerSocket
 from gateway.front.listeners import ListenerSpec, join_host_port
 from gateway.http.connection import Answer, Asked, HttpConnection
@@ -40,10 +42,11 @@ OF_RECORDS: Final = ("/records", "/records/{offset}")
 class HttpServer:
     """One listener's. `serve` until cancelled."""
 
-    def __init__(self, spec: ListenerSpec, view: View) -> None:
+    def __init__(self, spec: ListenerSpec, view: View, door: Door | None = None) -> None:
         self.addresses: tuple[str, ...] = ()
         """Where it answers, as HOST:PORT."""
         self.view = view
+        self._door = door or Door("--http")
         self._guard = Guard(spec)
         self._router = Router(routes(data=view.data))
         self._methods = METHODS | {POST} if view.data else METHODS
@@ -58,7 +61,7 @@ class HttpServer:
     ) -> None:
         """Answer on these listening sockets, and close them. Raises ProcessEnds when a route did."""
         self.addresses = tuple(join_host_port(*entry.socket.getsockname()[:2]) for entry in sockets)
-        _mention_open_door(sockets, hidden=self.view.hide_values, data=self.view.data)
+        _mention_open_door(sockets, self._door, hidden=self.view.hide_values, data=self.view.data)
         listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(entry.socket)) for entry in sockets]
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.view.run)
@@ -70,8 +73,12 @@ class HttpServer:
             try:
                 host = stream.socket.getpeername()[0]
                 with self._visitors.visit(host):
-                    takes = self.view.data
-                    await HttpConnection(stream, self.respond, takes_bodies=takes, host=host).run()
+                    opened = await self._door.open(stream)
+                    if opened is None:
+                        return
+                    async with opened:
+                        takes = self.view.data
+                        await HttpConnection(opened, self.respond, takes_bodies=takes, host=host).run()
             except* (OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
                 pass  # the client left, or is too slow to matter
             except* Exception as group:
@@ -92,6 +99,15 @@ class HttpServer:
         target = parse_target(asked.target)
         is_api = target.parts[0] == API[0]
         self._guard.check(asked.headers, page=not is_api)
+        if not self._door.lets_in(asked.headers.get(b"authorization", b""), asked.host):
+            raise Failure(
+                HTTPStatus.UNAUTHORIZED,
+                "no-token",
+                "a token is needed, and the request shows none, or another one",
+                "Send it as 'Authorization: Bearer TOKEN', or as the password of any user name; it is in the "
+                "file of --http-token-file.",
+                CHALLENGE,
+            )
         if asked.method == POST:
             self._guard.check_origin(asked.headers)
             if not is_api:
@@ -141,16 +157,24 @@ def _of_file(file: StaticFile, headers: dict[bytes, bytes]) -> Answer:
     return Answer(HTTPStatus.OK, shown, file.content)
 
 
-def _mention_open_door(sockets: Sequence[ListenerSocket], *, hidden: bool, data: bool) -> None:
+def _mention_open_door(sockets: Sequence[ListenerSocket], door: Door, *, hidden: bool, data: bool) -> None:
     """Say where the page is, and what it means where others can reach it."""
     for entry in sockets:
         host, port = entry.socket.getsockname()[:2]
         where = join_host_port(host, port)
-        logger.info("the status page is at http://%s/", where)
-        if not host.startswith("127.") and host != "::1":
+        logger.info("the status page is at %s://%s/", door.scheme, where)
+        if host.startswith("127.") or host == "::1":
+            continue
+        if door.token is not None and door.scheme == "http":
             logger.warning(
-                "the status page on %s has no password: whoever reaches it sees %s%s. Bind it to 127.0.0.1, "
-                "or have a proxy with a login in front of it",
+                "the token of the status page on %s can be read on its way by whoever is in between: give "
+                "--http-tls, or bind it to 127.0.0.1 and have a proxy with TLS in front of it",
+                where,
+            )
+        elif door.token is None:
+            logger.warning(
+                "the status page on %s has no password: whoever reaches it sees %s%s. Give "
+                "--http-token-file, bind it to 127.0.0.1, or have a proxy with a login in front of it",
                 where,
                 "topics and groups"
                 if hidden

@@ -18,7 +18,6 @@ import trio
 from gateway.peers.address import address_of
 from gateway.peers.channel import Channel
 from gateway.peers.failures import PeerGone
-from gateway.peers.opening import open_connection
 
 if TYPE_CHECKING:
     from gateway.cluster.gateways import SharedGateways
@@ -33,15 +32,16 @@ class _Peer(NamedTuple):
 
 class Peers:
     """Those that share this one's catalog; `run` has to run. `listener`: the name of the listener by which
-    they are asked, or "" (`gateway.peers.address`).
+    they are asked, or "" (`gateway.peers.address`). `open_stream` opens a connection to a listener of this
+    name, at this address.
     """
 
     def __init__(
         self,
         gateways: SharedGateways,
         own: int,
-        listener: str = "",
-        open_stream: Callable[[Address], Awaitable[trio.abc.Stream]] = open_connection,
+        listener: str,
+        open_stream: Callable[[str, Address], Awaitable[trio.abc.Stream]],
     ) -> None:
         self._gateways = gateways
         self._own = own
@@ -102,8 +102,8 @@ class Peers:
         """As `Channel` wants it. The address is looked up each time: a gateway says it once it listens."""
         living = self._gateways.living.get(gateway)
         record = None if living is None else living.record
-        address = address_of(f"gateway {gateway}", record, self._gateways.own_listeners, self._listener)
-        return await self._open_stream(address)
+        reached = address_of(f"gateway {gateway}", record, self._gateways.own_listeners, self._listener)
+        return await self._open_stream(*reached)
 
     def _forget_dead(self) -> None:
         for (gateway, name), peer in list(self._peers.items()):

@@ -43,9 +43,16 @@ from gateway.produce.opening import (
 )
 from gateway.produce.times import few_enough, name_in_slices, name_now
 from gateway.produce.verification import Verification
+from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.produce import ProducePartition, ProduceRequest, ProduceTopic
-from wireproto.records.batch import BatchHeader, InvalidBatch, fix_max_timestamp, validate_produced
+from wireproto.records.batch import (
+    BatchHeader,
+    InvalidBatch,
+    fix_max_timestamp,
+    is_transactional,
+    validate_produced,
+)
 from wireproto.records.produced import check_timestamps
 
 if TYPE_CHECKING:
@@ -63,8 +70,8 @@ PARTITIONS_A_TURN_COUNT = TURN // PRODUCED_BATCH
 are opened, or large, are fewer."""
 
 ADMIN_CLIENT_ID = "__admin_client"
-"""Who calls himself so may append to internal topics (`KafkaApis.handleProduceRequest`), for repairs: here
-only with `--admin-client-writes`, since anybody can."""
+"""Who calls himself so may append to internal topics (`KafkaApis.handleProduceRequest`), for repairs. Anybody
+can: so he needs CLUSTER_ACTION besides, or where everybody may do everything, `--admin-client-writes`."""
 
 NO_LOG_START = frozenset(
     {
@@ -76,6 +83,8 @@ NO_LOG_START = frozenset(
         ErrorCode.INVALID_REQUIRED_ACKS,
         ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
         ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
 """Errors that Kafka answers without the partition's log start offset (`ReplicaManager.appendToLocalLog`)."""
@@ -128,11 +137,13 @@ class Appending:
     __slots__ = (
         "_broker",
         "_completion",
+        "_denied",
         "_has_room",
         "_names_left",
         "_now_ms",
         "_opened",
         "_request",
+        "_unknown",
         "_unnamed",
         "_verification",
         "_verifier",
@@ -154,12 +165,21 @@ class Appending:
         """Records that the answer may still name."""
         self._verification: Verification | None = None
         """Of a request with a transactional id."""
+        self._denied: set[int] = set()
+        """The topics of the request to which its client may not write, by their ids in memory."""
+        self._unknown: set[int] = set()
+        """Those whose ids were not known when that was looked at."""
         self.failed = False
         self.topics: list[tuple[ProduceTopic, list[tuple[int, Append | RefusedBatch]]]] = []
 
     async def append_all(self) -> None:
         """Check and append every partition of the request. A checkpoint only if it waits. Raises NoRoom."""
         body: ProduceRequest = self._request.body
+        if not self._request.access.is_unrestricted:
+            if await self._is_denied():
+                self._refuse_all(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+                return
+            await self._deny_topics()
         if body.transactional_id is None:
             await self._append_all()
             return
@@ -217,6 +237,44 @@ class Appending:
                 if self._unnamed is not None:
                     await self._pause(partial(self._name_records, self._unnamed))
                 results.append((data.index, outcome))
+
+    # ----------------------------------------------------------------------------------------------- access
+
+    async def _is_denied(self) -> bool:
+        """Whether it has transactional batches, which this client may not append."""
+        body: ProduceRequest = self._request.body
+        if body.elements > BREATH:
+            await self._charge_look(body.elements * LOOKED)
+        if not any(is_transactional(data.records) for topic in body.topics for data in topic.partitions):
+            return False
+        name = body.transactional_id
+        return name is None or not self._request.access.may(
+            Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name
+        )
+
+    async def _deny_topics(self) -> None:
+        """Find those to which the client may not write. Whether they exist it is not told. An id that is not
+        known now stays so: nobody has looked who may write to that topic.
+        """
+        access = self._request.access
+        for done, wanted in enumerate(self._request.body.topics, 1):
+            topic = self._topic(wanted)
+            name = wanted.name if topic is None else topic.name
+            if name is None:
+                self._unknown.add(id(wanted))
+            elif not access.may(Operation.WRITE, ResourceType.TOPIC, name):
+                self._denied.add(id(wanted))
+            if not done % BREATH:
+                await self._charge_look(BREATH * LOOKED)
+
+    def _refuse_all(self, code: ErrorCode) -> None:
+        body: ProduceRequest = self._request.body
+        self.failed = True
+        self.topics = [
+            (topic, [(data.index, RefusedBatch(code)) for data in topic.partitions])
+            for topic in body.topics
+            if topic.partitions
+        ]
 
     # ------------------------------------------------------------------------------------------------ waits
 
@@ -319,7 +377,12 @@ class Appending:
 
     @property
     def _may_write_internal(self) -> bool:
-        return self._request.header.client_id == ADMIN_CLIENT_ID and self._broker.settings.admin_client_writes
+        if self._request.header.client_id != ADMIN_CLIENT_ID:
+            return False
+        access = self._request.access
+        if access.is_unrestricted:
+            return self._broker.settings.admin_client_writes
+        return access.sees(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
 
     @property
     def _zstd_allowed(self) -> bool:
@@ -465,6 +528,9 @@ class Appending:
     # -------------------------------------------------------------------------------------------- where to
 
     def _topic(self, wanted: ProduceTopic) -> Topic | None:
+        """The topic, if it is there and the client may write to it."""
+        if (self._denied and id(wanted) in self._denied) or (self._unknown and id(wanted) in self._unknown):
+            return None
         topics = self._broker.topics
         if wanted.name is not None:
             return topics.get(wanted.name)
@@ -474,6 +540,8 @@ class Appending:
     def _partition(self, wanted: ProduceTopic, index: int) -> Partition:
         topic = self._topic(wanted)
         if topic is None:
+            if id(wanted) in self._denied:
+                raise RefusedBatch(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             by_id = wanted.name is None
             raise RefusedBatch(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partitions = topic.partitions

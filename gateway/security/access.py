@@ -19,7 +19,10 @@ from gateway.security.authorizer import Authorizer, Decision
 from gateway.security.principal import ANONYMOUS, Principal
 
 MAX_REMEMBERED: Final = 1_000
-"""Answers of a connection that are kept: some 200 bytes each."""
+"""Answers of a connection that are kept: some 200 bytes each, and the name."""
+
+MAX_REMEMBERED_CHARS: Final = 249
+"""Longest name that is kept with its answer: that of a topic. A client may write 32,000."""
 
 Question = tuple[Operation, ResourceType, str]
 
@@ -28,8 +31,17 @@ class Access(Protocol):
     """What somebody may do from somewhere."""
 
     principal: Principal
+    api: str
+    """The name of the API that is asked, for who is told of denied requests."""
+
     is_unrestricted: bool
     """Everything is allowed, to everybody: there is no authorizer."""
+    owner: Principal | None
+    """To whom belongs what he makes; None without an authorizer: to nobody."""
+
+    @property
+    def basis(self) -> object:
+        """The same object for as long as all answers are the same."""
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Whether it may be done with a resource. A "no" is a denied request."""
@@ -48,9 +60,12 @@ class Unrestricted:
     """Where there is no authorizer."""
 
     is_unrestricted = True
+    basis: object = None
+    owner: Principal | None = None
 
     def __init__(self, principal: Principal = ANONYMOUS) -> None:
         self.principal = principal
+        self.api = ""
 
     def may(self, _operation: Operation, _resource_type: ResourceType, _name: str) -> bool:
         return True
@@ -87,11 +102,20 @@ class ByAcls:
         denied: Callable[[ByAcls, Question], object] = _nobody_is_told,
     ) -> None:
         self.principal = principal
+        self.owner: Principal | None = principal
         self.host = java_address(address)
+        self.api = ""
         self._authorizer = authorizer
         self._denied = denied
         self._asked: Authorizer | None = None
         self._remembered: dict[Question, bool] = {}
+        self._somewhere: dict[tuple[Operation, ResourceType], bool] = {}
+        self._basis = object()
+
+    @property
+    def basis(self) -> object:
+        self._in_force()
+        return self._basis
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         if self.sees(operation, resource_type, name):
@@ -100,23 +124,38 @@ class ByAcls:
         return False
 
     def sees(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        authorizer = self._authorizer()
-        if authorizer is not self._asked:
-            self._asked, self._remembered = authorizer, {}
+        authorizer = self._in_force()
         question = operation, resource_type, name
         answer = self._remembered.get(question)
         if answer is None:
             answer = self._decide(authorizer, question).is_allowed
+            if len(name) > MAX_REMEMBERED_CHARS:
+                return answer
             if len(self._remembered) >= MAX_REMEMBERED:
                 self._remembered.clear()  # whoever asks about so many is not quick anyway
             self._remembered[question] = answer
         return answer
 
     def may_somewhere(self, operation: Operation, resource_type: ResourceType) -> bool:
-        return self._authorizer().may_somewhere(self.principal, self.host, operation, resource_type)
+        authorizer = self._in_force()
+        question = operation, resource_type
+        answer = self._somewhere.get(question)
+        if answer is None:
+            # Idempotent producers ask so, each when it begins; it goes through all lines of a principal.
+            answer = authorizer.may_somewhere(self.principal, self.host, operation, resource_type)
+            self._somewhere[question] = answer
+        return answer
 
     def operations(self, resource_type: ResourceType, name: str) -> frozenset[Operation]:
         return frozenset(one for one in SUPPORTED[resource_type] if self.sees(one, resource_type, name))
+
+    def _in_force(self) -> Authorizer:
+        """That of now; what another one has answered is forgotten."""
+        authorizer = self._authorizer()
+        if authorizer is not self._asked:
+            self._asked, self._remembered, self._somewhere = authorizer, {}, {}
+            self._basis = object()
+        return authorizer
 
     def _decide(self, authorizer: Authorizer, question: Question) -> Decision:
         return authorizer.decide(self.principal, self.host, *question)

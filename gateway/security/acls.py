@@ -105,6 +105,16 @@ class Acl(NamedTuple):
     operation: Operation
     permission: Permission
 
+    @property
+    def is_definite(self) -> bool:
+        """Whether it says nothing that only filters say."""
+        return (
+            self.resource_type > ResourceType.ANY
+            and self.pattern_type > PatternType.MATCH
+            and self.operation > Operation.ANY
+            and self.permission > Permission.ANY
+        )
+
     def matches(self, name: str) -> bool:
         """Whether the pattern means the resource of this name, of the same type."""
         if self.pattern_type is PatternType.PREFIXED:
@@ -124,6 +134,16 @@ class AclFilter(NamedTuple):
     host: str | None = None
     operation: Operation = Operation.ANY
     permission: Permission = Permission.ANY
+
+    def exactly(self) -> Acl | None:
+        """The one line that is meant, if it can be no other one."""
+        if self.name is None or self.principal is None or self.host is None:
+            return None
+        acl = Acl(
+            self.resource_type, self.name, self.pattern_type, self.principal, self.host, self.operation,
+            self.permission,
+        )  # fmt: skip
+        return acl if acl.is_definite else None
 
     def means(self, acl: Acl) -> bool:
         """Whether this line is one of them (``AccessControlEntryFilter``, ``ResourcePatternFilter``)."""

@@ -9,18 +9,22 @@ Rules, in this order:
 3. if some line means the resource, whoever it is about, nobody else may;
 4. else what `allow_everyone` says.
 
-An object never changes: a change of the ACLs is another object, so no check sees the half of one.
+An object never changes: a change of the ACLs is another object, so no check sees the half of one. The two
+share what is the same in both, so one line more among ten thousand costs a fraction of a millisecond.
 
 Theory: a resource has the lines of its name, those of `*`, and those of each prefix. Lines are kept by
 pattern, and of prefixes by their length, so a check costs as many look-ups as there are lengths, and goes
-through the lines of the patterns that match alone. Within a pattern they are kept by principal.
+through the lines of the patterns that match alone. Within a pattern they are kept by principal, and besides
+those of all patterns are: for the question whether there is anything that somebody may do.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from copy import copy
 from enum import Enum, auto
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from gateway.security.acls import (
     EVERY,
@@ -58,35 +62,25 @@ class Decision(NamedTuple):
     acl: Acl | None = None
 
 
-class _Pattern:
-    """The lines of one pattern, by principal."""
+_Lines: TypeAlias = Mapping[str, tuple[Acl, ...]]
+"""By principal. Never changed."""
 
-    __slots__ = ("by_principal",)
-
-    def __init__(self) -> None:
-        self.by_principal: dict[str, list[Acl]] = {}
-
-    def lines(self, principal: str) -> Iterator[Acl]:
-        yield from self.by_principal.get(principal, ())
-        if principal != EVERY_USER:
-            yield from self.by_principal.get(EVERY_USER, ())
+_NO_LINES: Final[_Lines] = {}
 
 
 class _OfType:
-    """The patterns of one type of resource."""
+    """The lines of one type of resource, in the patterns that they are of. Never changed."""
 
     def __init__(self) -> None:
-        self.literal: dict[str, _Pattern] = {}
-        self.prefixed: dict[str, _Pattern] = {}
-        self.lengths: tuple[int, ...] = ()
+        self.literal: dict[str, _Lines] = {}
+        self.prefixed: dict[str, _Lines] = {}
+        self.lengths: dict[int, int] = {}
+        """Of prefixes, in their order, and how many have each."""
+        self.lines: _Lines = _NO_LINES
+        """Those of all patterns."""
 
-    def add(self, acl: Acl) -> None:
-        patterns = self.prefixed if acl.pattern_type is PatternType.PREFIXED else self.literal
-        of_pattern = patterns.setdefault(acl.name, _Pattern())
-        of_pattern.by_principal.setdefault(acl.principal, []).append(acl)
-
-    def matching(self, name: str) -> Iterator[_Pattern]:
-        """Those that mean this name."""
+    def matching(self, name: str) -> Iterator[_Lines]:
+        """Of each pattern that means this name."""
         for literal in (name, EVERY) if name != EVERY else (EVERY,):
             found = self.literal.get(literal)
             if found is not None:
@@ -98,21 +92,74 @@ class _OfType:
             if found is not None:
                 yield found
 
+    def changed(self, changes: Iterable[tuple[Acl, bool]]) -> _OfType:
+        """Another one, in which each of these is, or is not. What has not changed is shared."""
+        changes = list(changes)
+        other = _OfType()
+        other.literal, other.prefixed = dict(self.literal), dict(self.prefixed)
+        other.lines = _changed(self.lines, changes)
+        lengths = Counter(self.lengths)
+        by_pattern: dict[tuple[bool, str], list[tuple[Acl, bool]]] = {}
+        for acl, is_there in changes:
+            pattern = acl.pattern_type is PatternType.PREFIXED, acl.name
+            by_pattern.setdefault(pattern, []).append((acl, is_there))
+        for (is_prefix, name), of_pattern in by_pattern.items():
+            patterns = other.prefixed if is_prefix else other.literal
+            before = patterns.get(name, _NO_LINES)
+            after = _changed(before, of_pattern)
+            if after:
+                patterns[name] = after
+            else:
+                patterns.pop(name, None)
+            if is_prefix:
+                lengths[len(name)] += bool(after) - bool(before)
+        other.lengths = {length: lengths[length] for length in sorted(+lengths)}
+        return other
+
+
+def _changed(lines: _Lines, changes: Iterable[tuple[Acl, bool]]) -> _Lines:
+    """Others, in which each of these is, or is not."""
+    found: dict[str, dict[Acl, None]] = {}
+    for acl, is_there in changes:
+        of_principal = found.get(acl.principal)
+        if of_principal is None:
+            of_principal = found[acl.principal] = dict.fromkeys(lines.get(acl.principal, ()))
+        if is_there:
+            of_principal[acl] = None
+        else:
+            of_principal.pop(acl, None)
+    other = {**lines, **{principal: tuple(acls) for principal, acls in found.items()}}
+    for principal, acls in found.items():
+        if not acls:
+            del other[principal]
+    return other
+
+
+def _about(lines: _Lines, principal: str) -> Iterator[Acl]:
+    """Those that say something about somebody."""
+    yield from lines.get(principal, ())
+    if principal != EVERY_USER:
+        yield from lines.get(EVERY_USER, ())
+
 
 class Authorizer:
     """`super_users` are principals as texts, which nothing is denied."""
 
     def __init__(
-        self, acls: Iterable[Acl], super_users: Collection[str] = (), *, allow_everyone: bool = False
+        self, acls: Iterable[Acl] = (), super_users: Collection[str] = (), *, allow_everyone: bool = False
     ) -> None:
-        self.acls = frozenset(acls)
         self._super_users = frozenset(super_users)
         self._allow_everyone = allow_everyone
-        self._types: dict[ResourceType, _OfType] = {}
-        for acl in self.acls:
-            self._types.setdefault(acl.resource_type, _OfType()).add(acl)
-        for of_type in self._types.values():
-            of_type.lengths = tuple(sorted({len(prefix) for prefix in of_type.prefixed}))
+        self._types: Mapping[ResourceType, _OfType] = _with({}, ((acl, True) for acl in acls))
+
+    def changed(self, removed: Iterable[Acl], added: Iterable[Acl]) -> Authorizer:
+        """Another one, of other lines. It costs what has changed, and a reference to each pattern that
+        there is.
+        """
+        other = copy(self)
+        changes = (*((acl, False) for acl in removed), *((acl, True) for acl in added))
+        other._types = _with(self._types, changes)
+        return other
 
     def decide(
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str
@@ -126,7 +173,7 @@ class Authorizer:
         has_some = False
         for pattern in () if of_type is None else of_type.matching(name):
             has_some = True
-            for acl in pattern.lines(who):
+            for acl in _about(pattern, who):
                 if acl.host not in {host, EVERY} or not _covers(acl, operation):
                     continue
                 if acl.permission is Permission.DENY:
@@ -151,8 +198,7 @@ class Authorizer:
             return False
         lines = [
             acl
-            for pattern in (*of_type.literal.values(), *of_type.prefixed.values())
-            for acl in pattern.lines(str(principal))
+            for acl in _about(of_type.lines, str(principal))
             if acl.host in {host, EVERY} and acl.operation in {operation, Operation.ALL}
         ]
         denied = [acl for acl in lines if acl.permission is Permission.DENY]
@@ -169,6 +215,16 @@ class Authorizer:
             for acl in lines
             if acl.permission is Permission.ALLOW
         )
+
+
+def _with(
+    types: Mapping[ResourceType, _OfType], changes: Iterable[tuple[Acl, bool]]
+) -> Mapping[ResourceType, _OfType]:
+    """Others, in which each of these is, or is not."""
+    by_type: dict[ResourceType, list[tuple[Acl, bool]]] = {}
+    for change in changes:
+        by_type.setdefault(change[0].resource_type, []).append(change)
+    return {**types, **{kind: types.get(kind, _OfType()).changed(its) for kind, its in by_type.items()}}
 
 
 _NO_SUCH_NAME: Final = "hardcode"

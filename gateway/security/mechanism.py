@@ -27,6 +27,8 @@ class Authenticated(NamedTuple):
     principal: Principal
     expires_ms: int | None = None
     """When what it has shown is over, ms since 1970; None: never."""
+    token_id: str = ""
+    """The delegation token by which it came in; "": it was none."""
 
 
 class Step(NamedTuple):
@@ -37,11 +39,12 @@ class Step(NamedTuple):
 
 
 class Exchange(Protocol):
-    """One authentication by one mechanism. `takes_long`: a step is milliseconds of processor time, and is for
-    a worker thread.
-    """
+    """One authentication by one mechanism."""
 
-    takes_long: bool
+    def takes_long(self, token: bytes) -> bool:
+        """Whether the step with this token may take milliseconds of processor time, and is for a worker
+        thread.
+        """
 
     def step(self, token: bytes) -> Step:
         """Take the client's next token. Raises Refused; then the exchange is over as well."""

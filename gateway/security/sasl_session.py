@@ -77,15 +77,24 @@ class Told(NamedTuple):
 
 class SaslSession:
     """`mechanisms` begin an exchange, by their names; `max_session_ms` is `connections.max.reauth.ms`, 0: a
-    session lasts as long as what the client has shown.
+    session lasts as long as what the client has shown. `revoked` counts credentials that have become wrong.
     """
 
-    def __init__(self, mechanisms: Mapping[str, Callable[[], Exchange]], max_session_ms: int = 0) -> None:
+    def __init__(
+        self,
+        mechanisms: Mapping[str, Callable[[], Exchange]],
+        max_session_ms: int = 0,
+        revoked: Callable[[], int] = lambda: 0,
+    ) -> None:
         self.principal: Principal | None = None
         """Who it is, once that is known; it never changes."""
+        self.token_id = ""
+        """The delegation token by which it came in last; "": it was none."""
         self.stage = Stage.NEW
         self._mechanisms = mechanisms
         self._max_session_ms = max_session_ms
+        self._revoked = revoked
+        self._revoked_before = 0
         self._mechanism = ""
         self._exchange: Exchange | None = None
         self._is_other_mechanism = False
@@ -96,9 +105,18 @@ class SaslSession:
         """When the session is over; None: never."""
 
     @property
-    def takes_long(self) -> bool:
-        """Whether the next token takes milliseconds of processor time: it belongs into a worker thread."""
-        return self._exchange is not None and self._exchange.takes_long
+    def is_stale(self) -> bool:
+        """Whether somebody's credentials have become wrong since this authentication began."""
+        return self._revoked() != self._revoked_before
+
+    @property
+    def mechanism(self) -> str:
+        """By which the client says who it is; "" before it has said."""
+        return self._mechanism
+
+    def takes_long(self, token: bytes) -> bool:
+        """Whether this token may take milliseconds of processor time: it belongs into a worker thread."""
+        return self._exchange is not None and self._exchange.takes_long(token)
 
     # requests ----------------------------------------------------------------------------------------------
 
@@ -131,6 +149,7 @@ class SaslSession:
         if begin is None:
             return Shaken(ErrorCode.UNSUPPORTED_SASL_MECHANISM, offered, closes=True)
         self._exchange = begin()
+        self._revoked_before = self._revoked()
         if self.stage is Stage.OPEN:
             self._is_other_mechanism = mechanism != self._mechanism
             self.stage = Stage.AGAIN
@@ -187,6 +206,7 @@ class SaslSession:
     def _open(self, authenticated: Authenticated, now_ms: int) -> int:
         """The session begins; how long it lasts, in ms."""
         self.principal, self.stage, self._exchange = authenticated.principal, Stage.OPEN, None
+        self.token_id = authenticated.token_id
         self._began_ms = now_ms
         lasts = [self._max_session_ms] if self._max_session_ms else []
         if authenticated.expires_ms is not None:

@@ -1,8 +1,8 @@
 """SCRAM-SHA-256 and -512 (RFC 5802, RFC 7677), the server's side, as Kafka has it.
 
-Pure, and without PBKDF2: what is kept of a password is derived once, when it is set, so a login costs a few
-HMACs. Theory: the client proves that it has ClientKey = HMAC(SaltedPassword, "Client Key"), of which the
-server keeps the hash; and the server proves that it has ServerKey. Both sign all that was said::
+Pure, and without PBKDF2: what is kept of a password is derived once, so a login costs a few HMACs. Theory:
+the client proves that it has ClientKey = HMAC(SaltedPassword, "Client Key"), of which the server keeps the
+hash; and the server proves that it has ServerKey. Both sign all that was said::
 
     client   n,,n=USER,r=NONCE[,EXTENSION=VALUE ...]
     server   r=NONCE and more,s=SALT,i=ITERATIONS
@@ -44,7 +44,7 @@ NONCE_BYTES: Final = 18
 """Random bytes of the server's own part of the nonce."""
 
 SALT_BYTES: Final = 20
-"""Length of the salt of a user that is not known."""
+"""Length of the salts that are made here; also of a user that is not known, so that he looks like others."""
 
 TOKEN_EXTENSION: Final = "tokenauth"  # noqa: S105 - the name of a field
 """With the value `true` the name is a delegation token's id (KIP-48)."""
@@ -94,6 +94,8 @@ class Known(NamedTuple):
     principal: Principal
     expires_ms: int | None = None
     """When it is over, ms since 1970; None: never."""
+    token_id: str = ""
+    """The delegation token that this is; "": it is a user."""
 
 
 Lookup = Callable[[str, bool], Known | None]
@@ -102,9 +104,12 @@ Lookup = Callable[[str, bool], Known | None]
 
 def credential_of(kind: Hash, password: str, salt: bytes, iterations: int) -> ScramCredential:
     """What is kept of a password. Takes milliseconds of processor time."""
-    return from_salted(
-        kind, hashlib.pbkdf2_hmac(kind.algorithm, password.encode(), salt, iterations), salt, iterations
-    )
+    return from_salted(kind, salted_password(kind, password, salt, iterations), salt, iterations)
+
+
+def salted_password(kind: Hash, password: str, salt: bytes, iterations: int) -> bytes:
+    """SaltedPassword of RFC 5802. Takes milliseconds of processor time."""
+    return hashlib.pbkdf2_hmac(kind.algorithm, password.encode(), salt, iterations)
 
 
 def from_salted(kind: Hash, salted_password: bytes, salt: bytes, iterations: int) -> ScramCredential:
@@ -136,13 +141,13 @@ class ScramExchange:
     life of a cluster. `nonce` are random bytes, which are used once.
     """
 
-    takes_long = False
-
     def __init__(self, kind: Hash, lookup: Lookup, secret: bytes, nonce: bytes) -> None:
         self._kind = kind
         self._lookup = lookup
         self._secret = secret
         self._own_nonce = b64encode(nonce).decode()
+        self._who = "", False
+        """What is looked up: the name, and whether it is a token's."""
         self._known: Known | None = None
         self._credential: ScramCredential | None = None
         """Of who has begun; one of nobody if he is not known."""
@@ -150,6 +155,12 @@ class ScramExchange:
         self._nonce = ""
         self._said = ""
         """Both first messages, as they are signed."""
+
+    def takes_long(self, token: bytes) -> bool:
+        """See `gateway.security.mechanism.Exchange`. What is kept of a delegation token's password is derived
+        when it is asked for first.
+        """
+        return self._credential is None and f"{TOKEN_EXTENSION}=".encode() in token
 
     def step(self, token: bytes) -> Step:
         """See `gateway.security.mechanism.Exchange`."""
@@ -168,7 +179,8 @@ class ScramExchange:
         name = _plain_name(found["name"])
         if found["authorization"] and _plain_name(found["authorization"]) != name:
             raise Refused("it asks to be another user")
-        self._known = self._lookup(name, _extensions(found["extensions"]).get(TOKEN_EXTENSION) == "true")
+        self._who = name, _extensions(found["extensions"]).get(TOKEN_EXTENSION) == "true"
+        self._known = self._lookup(*self._who)
         self._credential = self._known.credential if self._known else nobody(self._kind, name, self._secret)
         self._header, self._nonce = found["header"], found["nonce"] + self._own_nonce
         salt = b64encode(self._credential.salt).decode()
@@ -183,7 +195,10 @@ class ScramExchange:
         if found is None:
             raise Refused("its last message is malformed")
         if found["nonce"] != self._nonce:
-            raise Refused("its nonce is another one than before")
+            raise Refused(
+                "its nonce is another one than before. librdkafka before 2.6.1 repeats its own: use a newer "
+                "one, or PLAIN over TLS"
+            )
         if found["binding"] != b64encode(self._header.encode()).decode():
             raise Refused("its channel binding is another one than before")
         signed = f"{self._said},{found['unsigned']}".encode()
@@ -195,8 +210,11 @@ class ScramExchange:
         is_right = hmac.compare_digest(hashlib.new(algorithm, client_key).digest(), credential.stored_key)
         if not is_right or known is None:
             raise Refused("wrong user or password")
+        now = self._lookup(*self._who)
+        if now is None or (now.credential, now.principal) != (known.credential, known.principal):
+            raise Refused("its password was changed, or it was deleted, in the middle of the login")
         verifier = b64encode(hmac.digest(credential.server_key, signed, algorithm))
-        return Step(b"v=" + verifier, Authenticated(known.principal, known.expires_ms))
+        return Step(b"v=" + verifier, Authenticated(now.principal, now.expires_ms, now.token_id))
 
 
 def _plain_name(name: str) -> str:

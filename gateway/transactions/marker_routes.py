@@ -14,6 +14,7 @@ import trio
 from gateway.cluster.gateways import NOBODY
 from gateway.peers.failures import PeerFailed
 from gateway.peers.question import Question
+from gateway.peers.refusals import say_if_refused
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.schemas import REQUEST_CLASSES
@@ -102,6 +103,8 @@ class MarkerRoutes:
                 try:
                     answer = await peers.ask(leader, Question(_request_of(some)), ASK_SECONDS, CHANNEL)
                     _take(some, answer)
+                    for error in {sent.error for sent in some}:
+                        say_if_refused(leader, ApiKey.WRITE_TXN_MARKERS, error)
                 except PeerFailed:
                     pass  # they are answered as they were made: to be sent again, to whoever leads then
                 finally:

@@ -23,6 +23,7 @@ import trio
 from gateway.common.shares import Shares
 from gateway.peers.failures import PeerFailed
 from gateway.peers.question import Question
+from gateway.peers.refusals import say_if_refused
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.schemas import REQUEST_CLASSES
@@ -164,6 +165,7 @@ class VerificationRoutes:
                 try:
                     question = Question(_request_of(some, route.kind), lowest=BATCHED_SINCE_VERSION)
                     answer = await self._peers.ask(route.node, question, ASK_SECONDS, route.kind.value)
+                    say_if_refused(route.node, ApiKey.ADD_PARTITIONS_TO_TXN, answer.error_code)
                     _take(some, answer)
                 except PeerFailed:
                     pass  # they are answered as they were made: producers try again

@@ -11,7 +11,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 from kafka.protocol.consumer import FetchRequest
 
 from dafka.cli import run
@@ -186,6 +196,31 @@ def identities(bootstrap: str) -> dict[str, Any]:
         own = {key: one.value for key, one in future.result().items() if not one.is_default}
         found[resource.name].append(str(sorted(own.items())))
     return found
+
+
+def create_all(bootstrap: str, names: Iterable[str]) -> None:
+    """Topics of one partition each."""
+    for future in admin(bootstrap).create_topics([NewTopic(name, 1, 1) for name in names]).values():
+        future.result()
+
+
+def acl(name: str, permission: AclPermissionType) -> AclBinding:
+    """That everybody may, or may not, read topics whose names begin so."""
+    return AclBinding(
+        ResourceType.TOPIC, name, ResourcePatternType.PREFIXED, "User:*", "*", AclOperation.READ, permission
+    )
+
+
+def make_acls(bootstrap: str, acls: Iterable[AclBinding]) -> None:
+    for future in admin(bootstrap).create_acls(list(acls)).values():
+        future.result()
+
+
+def all_acls(bootstrap: str) -> set[AclBinding]:
+    any_acl = AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    return set(admin(bootstrap).describe_acls(any_acl).result())
 
 
 def trim(bootstrap: str, topic: str, before: int) -> None:

@@ -8,9 +8,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AclPermissionType
+from kafka.protocol.admin import AlterClientQuotasRequest
 
+from gateway.catalog import keys
+from gateway.cluster.exported import read_export
+from gateway.cluster.quotas import key_of
 from tests.backup import scene
 from tests.backup.scene import dafka
+from tests.differential.wire import ask
 from tests.peers.standalone import Standalone
 
 ARGUMENTS = (
@@ -98,6 +104,31 @@ def test_every_state_of_a_partition_comes_back(
         assert new.terminate() == 0
 
 
+def test_more_topics_come_back_than_a_transaction_may_put(tmp_path: Path, server: Standalone) -> None:
+    at = server.bootstrap
+    scene.create_all(at, [f"t{number}" for number in range(150)])
+    assert dafka("backup", "take", tmp_path / "target", "--data", server.data) == 0
+    before = scene.identities(at)
+    assert len(before) >= 150
+    with restored(tmp_path, server):
+        assert scene.identities(at) == before
+
+
+def test_acls_come_back(tmp_path: Path) -> None:
+    acls = ("--authorizer", "acl", "--super-user", "User:ANONYMOUS")
+    lines = {
+        scene.acl("orders", AclPermissionType.DENY),
+        *(scene.acl(f"t\u00e4{number}", AclPermissionType.ALLOW) for number in range(300)),
+    }
+    with Standalone(tmp_path / "data", *acls, directory=tmp_path / "old") as server:
+        scene.make_acls(server.bootstrap, lines)
+        assert dafka("backup", "take", tmp_path / "target", "--data", server.data) == 0
+    with restored(tmp_path, server) as new:
+        assert new.terminate() == 0
+    with Standalone(new.data, *acls, directory=tmp_path / "newest") as newest:
+        assert scene.all_acls(newest.bootstrap) == lines
+
+
 def test_a_restore_to_an_earlier_time_sets_commits_to_the_ends(
     tmp_path: Path, server: Standalone, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -164,3 +195,37 @@ def test_damaged_and_missing_objects_are_named_and_copied_again(
     assert len(list(target.glob("manifests/*"))) == 1
     with restored(tmp_path, server):
         assert scene.everything(at) == before
+
+
+def kept_users(data: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, bytes]:
+    """What the catalog of a standalone that runs has of users and quotas."""
+    capsys.readouterr()
+    assert dafka("catalog", "export", "--data", data, "-") == 0
+    entries = read_export(capsys.readouterr().out.splitlines(keepends=True)).entries
+    return {key: value for key, value in entries.items() if key.startswith(keys.OF_SECURITY)}
+
+
+def limit_alice(bootstrap: str) -> None:
+    of = AlterClientQuotasRequest.EntryData
+    op = of.OpData(key="producer_byte_rate", value=1e6, remove=False)
+    entry = of(entity=[of.EntityData(entity_type="user", entity_name="alice")], ops=[op])
+    answer = ask(bootstrap, AlterClientQuotasRequest(version=1, entries=[entry], validate_only=False))
+    assert [one.error_code for one in answer.entries] == [0]
+
+
+def test_users_and_quotas_come_back(
+    tmp_path: Path, server: Standalone, capsys: pytest.CaptureFixture[str]
+) -> None:
+    password = tmp_path / "password"
+    password.write_text("secret")
+    scene.create(server.bootstrap, "orders")
+    for name in ("alice", "b/o=b"):
+        where = ("--password-file", password, "--bootstrap", server.bootstrap)
+        assert dafka("users", "create", name, *where) == 0
+    limit_alice(server.bootstrap)
+    before = kept_users(server.data, capsys)
+    alice = key_of(frozenset({("user", "alice")}))
+    assert before.keys() == {keys.scram_key("alice"), keys.scram_key("b/o=b"), alice}
+    assert dafka("backup", "take", tmp_path / "target", "--data", server.data) == 0
+    with restored(tmp_path, server) as new:
+        assert kept_users(new.data, capsys) == before

@@ -14,8 +14,14 @@ from tests.differential.allowed import ALLOWED, Allowed
 from tests.differential.case import Case, runs
 from tests.differential.normalise import normalise
 from tests.differential.not_yet import NOT_YET, NotYet, not_yet
-from tests.differential.runner import Pair, record, run
-from tests.differential.servers import AS_THE_PEER, kafka_bootstrap, our_bootstrap
+from tests.differential.runner import Pair, reach_secured, record, run
+from tests.differential.servers import (
+    AS_THE_PEER,
+    kafka_bootstrap,
+    our_bootstrap,
+    our_secured,
+    secured_kafka,
+)
 from tests.differential.side import Server
 
 
@@ -42,7 +48,7 @@ def unique_run() -> str:
     return f"d{time.time_ns() // 1_000_000:x}"
 
 
-def show(server: Server, chosen: list[tuple[Case, int]]) -> int:
+def show(server: Server, chosen: list[tuple[Case, int]]) -> None:
     """Prints Kafka's answers as they are compared: what to aim at."""
     for case, version in chosen:
         for exchange in record(case, version, server):
@@ -52,7 +58,6 @@ def show(server: Server, chosen: list[tuple[Case, int]]) -> int:
                     pprint.pformat(normalise(exchange, server), sort_dicts=False, width=160), "    "
                 )
             )
-    return 0
 
 
 class Tally:
@@ -64,6 +69,11 @@ class Tally:
         self._awaited: Counter[NotYet] = Counter()
         self._runs = self._exchanges = 0
         self.failed = 0
+
+    def take_all(self, pair: Pair, chosen: list[tuple[Case, int]]) -> None:
+        """As `take`, one after the other."""
+        for case, version in chosen:
+            self.take(pair, case, version)
 
     def take(self, pair: Pair, case: Case, version: int) -> None:
         """Runs one case, and counts it."""
@@ -105,6 +115,39 @@ class Tally:
                 print(f"never needed: {known.where} ({known.reason})")
 
 
+def compare(args: argparse.Namespace, tally: Tally, chosen: list[tuple[Case, int]]) -> None:
+    """One pair of servers after the other, so that there is one Kafka at a time."""
+    plain, secured = parted(chosen)
+    if plain:
+        with ExitStack() as stack:
+            kafka = args.kafka or stack.enter_context(kafka_bootstrap())
+            ours = args.ours or stack.enter_context(our_bootstrap(*AS_THE_PEER))
+            tally.take_all(Pair.reach(kafka, ours, unique_run()), plain)
+    if secured:
+        with secured_kafka() as kafka, our_secured() as ours:
+            tally.take_all(Pair.reach_secured(kafka, ours, unique_run()), secured)
+
+
+def show_all(args: argparse.Namespace, chosen: list[tuple[Case, int]]) -> None:
+    """As `compare`."""
+    plain, secured = parted(chosen)
+    if plain:
+        with ExitStack() as stack:
+            kafka = args.kafka or stack.enter_context(kafka_bootstrap())
+            show(Server.reach("kafka", kafka, unique_run()), plain)
+    if secured:
+        with secured_kafka() as doors:
+            show(reach_secured("kafka", doors, unique_run()), secured)
+
+
+def parted(chosen: list[tuple[Case, int]]) -> tuple[list[tuple[Case, int]], list[tuple[Case, int]]]:
+    """Those that ask servers where everybody may do everything, and those that ask servers with ACLs."""
+    return (
+        [one for one in chosen if one[0].principal is None],
+        [one for one in chosen if one[0].principal is not None],
+    )
+
+
 def main() -> int:
     args = arguments()
     chosen = [(case, version) for case, version in runs(args.only) if args.long or not case.long]
@@ -112,15 +155,11 @@ def main() -> int:
         for case, version in chosen:
             print(f"{case.name}-v{version}{' (not yet)' if not_yet(case) else ''}")
         return 0
+    if args.show:
+        show_all(args, chosen)
+        return 0
     tally = Tally(show_allowed=args.allowed)
-    with ExitStack() as stack:
-        kafka = args.kafka or stack.enter_context(kafka_bootstrap())
-        if args.show:
-            return show(Server.reach("kafka", kafka, unique_run()), chosen)
-        ours = args.ours or stack.enter_context(our_bootstrap(*AS_THE_PEER))
-        pair = Pair.reach(kafka, ours, unique_run())
-        for case, version in chosen:
-            tally.take(pair, case, version)
+    compare(args, tally, chosen)
     tally.conclude(whole=not args.only)
     return 1 if tally.failed else 0
 

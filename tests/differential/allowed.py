@@ -40,6 +40,16 @@ def _ours_is_stored(kafka: Any, ours: Any) -> bool:
     return kafka in {2, -1, 0, ABSENT} and (isinstance(ours, dict) or ours in {0, 1})
 
 
+def _kafka_serves(kafka: Any, ours: Any) -> bool:
+    """Kafka has no error there."""
+    return bool(kafka == 0)
+
+
+def _kafka_follows(kafka: Any, ours: Any) -> bool:
+    """It refuses a follower that it does not know (NOT_LEADER_OR_FOLLOWER)."""
+    return kafka in {6, -1, ABSENT}
+
+
 @dataclass(frozen=True)
 class Allowed:
     """A pattern over `case:path` (as in fnmatch), when it applies, and why the difference is right.
@@ -61,6 +71,7 @@ ATTRIBUTES = (
     "Python's clients read a record's attributes of 128 and more as two bytes; no producer writes any"
 )
 LOG_START = "beside an error: Kafka gives it when the fault is found inside the log, an order that is its own"
+NOBODY_LEARNS = "nobody learns who exists: a stranger fails at the second step, as for a wrong password"
 WHOLE_REQUEST = "Kafka fails the whole request for this fault; here the other partitions are served"
 
 CONFIGS = (
@@ -125,9 +136,7 @@ ALLOWED: list[Allowed] = [
     Allowed("create_partitions.too_many:*.error_code", "Kafka fails inside on so many", _kafka_fails),
     Allowed("alter_configs.incremental_faults:operation 4.*.error_code", "Kafka fails inside", _kafka_fails),
     Allowed("alter_configs.incremental_faults:operation 4.*.error_message", "as above", _we_say_why),
-    Allowed("alter_configs.legacy_faults:loggers.*.error_message", "where log levels are set", _we_say_why),
     Allowed("describe_topic_partitions.named:bad names.*", "Kafka fails inside on the name without letters"),
-    Allowed("nothing_there.acls:type 0", "Kafka closes the connection on that type"),
     # ---- broker configs: fewer of them can be changed, and nothing is kept that means nothing to anybody
     Allowed(
         "alter_configs.broker_values:*log.retention.ms=-2.*", "Kafka has no range for it; the topics' here"
@@ -160,6 +169,33 @@ ALLOWED: list[Allowed] = [
     Allowed("produce.broken_records:attributes set.*", ATTRIBUTES),
     Allowed("produce.broken_records:read back.*partitions(9).*", PLACES),
     Allowed("produce.broken_records:read back.*partitions(10).*", ATTRIBUTES),
+    # ---- who somebody is, and what he may do
+    Allowed("sasl.scram_nobody:*", NOBODY_LEARNS),
+    Allowed(
+        "sasl.scram_messages:reserved extension,*", "refused at once; Kafka forgets it, and the proof fails"
+    ),
+    Allowed("sasl.scram_messages:another binding,*", "what was said first is compared; Kafka does not look"),
+    Allowed("sasl.scram_messages:short proof,*", "as for every wrong proof; Kafka fails inside, and closes"),
+    Allowed("scram_users.odd_values*:*.error_code", "by what is refused here nobody could come in"),
+    Allowed("acl_administration.taken_and_refused*:*.error_code", "Kafka fails inside", _kafka_fails),
+    Allowed("acl_administration.taken_and_refused*:*.error_message", "as above"),
+    Allowed("authorization_records.written*:*.log_start_offset", LOG_START),
+    Allowed("authorization_records.followed*:as replica 4711.*", "no followers", _kafka_follows),
+    Allowed("authorization_topics.log_directories*:*.log_dir", "as in describe_log_dirs"),
+    Allowed("authorization_topics.log_directories*:*_bytes", "as in describe_log_dirs", sometimes=True),
+    Allowed("authorization_topics.configs_seen*:logger.*.error_code", "no loggers", _kafka_serves),
+    Allowed(
+        "authorization_topics.configs_*:groups.*.error_code", "configs of newer groups alone", _kafka_serves
+    ),
+    Allowed(
+        "authorization_topics.configs_*:client metrics.*.error_code",
+        "no subscriptions to client metrics",
+        _kafka_serves,
+    ),
+    Allowed(
+        "authorization_topics.configs_replaced*:brokers.*",
+        "Kafka's default of min.insync.replicas is in its way",
+    ),
 ]
 
 

@@ -8,6 +8,7 @@ which partition of the groups' log is a group's. Record batches are read apart.
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 import uuid
 from collections.abc import Mapping
@@ -52,7 +53,7 @@ ORDERED_LISTS = {"synonyms", "record_errors"}
 # Kafka gives these in the order of their ends, and clients sort them: here they come sorted.
 BY_FIRST_OFFSET = "aborted_transactions"
 # Lists of plain values that Kafka keeps in sets.
-UNORDERED_LISTS = {"partitions", "unknown_state_filters"}
+UNORDERED_LISTS = {"partitions", "unknown_state_filters", "mechanisms"}
 # Which of its partitions a group's offsets lie in depends on how many there are.
 GROUPS_LOG = "__consumer_offsets"
 
@@ -77,15 +78,16 @@ def sent(exchange: Exchange, server: Server) -> bytes:
 class _Normaliser:
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._host, _, port = server.bootstrap.rpartition(":")
-        self._port = int(port)
+        self._own = {address: name for address, name in {
+            server.bootstrap: "own port", server.sasl: "own port for SASL"}.items() if address}  # fmt: skip
         self._names = {topic_id: name for name, topic_id in server.topic_ids.items()}
         self._strangers: dict[Any, str] = {}
 
     def struct(self, value: dict[str, Any], path: str) -> dict[str, Any]:
         out = {name: self.value(name, item, f"{path}.{name}") for name, item in value.items()}
-        if value.get("host") == self._host and value.get("port") == self._port:
-            out["host"], out["port"] = "own host", "own port"
+        own = self._own.get(f"{value.get('host')}:{value.get('port')}")
+        if own is not None:
+            out["host"], out["port"] = "own host", own
         if value.get("topic") == GROUPS_LOG and all(isinstance(one, int) for one in value["partitions"]):
             out["partitions"] = f"{len(value['partitions'])} of them"
         return out
@@ -122,6 +124,8 @@ class _Normaliser:
             return f"producer {own.producer_ids[item]}"
         if name == "producer_id" and item >= 0:
             return self._stranger("producer id", item)
+        if name == "auth_bytes":
+            return scram_facts(item)
         if name == "session_id" and item:
             return "a session"
         if name in COUNTERS and item >= 0:
@@ -132,6 +136,15 @@ class _Normaliser:
 
     def _stranger(self, what: str, item: Any) -> str:
         return self._strangers.setdefault(item, f"{what} {len(self._strangers)}")
+
+
+def scram_facts(token: bytes) -> bytes:
+    """What the server says by SCRAM, without what it makes up and what follows from that: its part of the
+    nonce, its signature.
+    """
+    if token.startswith(b"v="):
+        return b"v=..."
+    return re.sub(rb"^(r=client)[^,]*", rb"\1...", token)
 
 
 def _sort_key(item: dict[str, Any]) -> tuple[str, int, str]:

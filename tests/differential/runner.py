@@ -8,6 +8,9 @@ from tests.differential import allowed
 from tests.differential.case import Case
 from tests.differential.compare import Difference, differences
 from tests.differential.normalise import normalise, sent
+from tests.differential.principals import ADMIN, NOBODY
+from tests.differential.rights import make_acls, make_users
+from tests.differential.servers import Doors
 from tests.differential.side import Exchange, Server, Side
 
 
@@ -23,6 +26,18 @@ class Pair:
         """Learns both servers' own ids; `run` begins every topic name."""
         return cls(Server.reach("kafka", kafka, run), Server.reach("ours", ours, run))
 
+    @classmethod
+    def reach_secured(cls, kafka: Doors, ours: Doors, run: str) -> Pair:
+        """As `reach`, for servers with ACLs."""
+        return cls(reach_secured("kafka", kafka, run), reach_secured("ours", ours, run))
+
+
+def reach_secured(name: str, doors: Doors, run: str) -> Server:
+    """As `Server.reach`; and the principals can log in."""
+    server = Server.reach(name, doors.plain, run, doors.sasl)
+    make_users(server)
+    return server
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -35,11 +50,13 @@ class Outcome:
 
 def record(case: Case, version: int, server: Server) -> list[Exchange]:
     """Everything the case asked this server, and its answers."""
-    side = Side(server, case.name, version)
+    if case.principal not in {None, NOBODY, ADMIN}:
+        make_acls(server)
+    side = Side(server, case.name, version, case.principal)
     try:
         case.script(side, version)
     finally:
-        side.hang_up()
+        side.close()
     return side.exchanges
 
 

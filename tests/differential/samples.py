@@ -7,9 +7,11 @@ from typing import Any
 from uuid import UUID
 
 from kafka.protocol.admin import (
+    AlterClientQuotasRequest,
     AlterConfigsRequest,
     AlterPartitionReassignmentsRequest,
     AlterReplicaLogDirsRequest,
+    AlterUserScramCredentialsRequest,
     CreateAclsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -38,12 +40,19 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from tests.differential import groups, offsets, transactions
 from tests.differential.batches import batch_of
 from tests.differential.requests import fetch, fetch_partition, produce
 from tests.differential.side import Side
-from wireproto.kafka.messages import UnregisterBrokerRequest
+from wireproto.kafka.messages import (
+    CreateDelegationTokenRequest,
+    DescribeDelegationTokenRequest,
+    ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest,
+    UnregisterBrokerRequest,
+)
 
 TOPIC = "no-such-topic"
 IDS = {TOPIC: UUID(int=4711)}
@@ -162,6 +171,20 @@ def _acls_deleted(_: Side, version: int) -> Any:
     return DeleteAclsRequest(version=version, filters=[one])
 
 
+def _quotas(_: Side, version: int) -> Any:
+    of = AlterClientQuotasRequest.EntryData
+    entry = of(
+        entity=[of.EntityData(entity_type="user", entity_name=NOBODY)],
+        ops=[of.OpData(key="consumer_byte_rate", value=0.0, remove=True)],
+    )
+    return AlterClientQuotasRequest(version=version, entries=[entry], validate_only=False)
+
+
+def _no_user_deleted(_: Side, version: int) -> Any:
+    one = AlterUserScramCredentialsRequest.ScramCredentialDeletion(name=NOBODY, mechanism=1)
+    return AlterUserScramCredentialsRequest(version=version, deletions=[one], upsertions=[])
+
+
 def _quorum(_: Side, version: int) -> Any:
     of = DescribeQuorumRequest.TopicData
     topic = of(topic_name=TOPIC, partitions=[of.PartitionData(partition_index=0)])
@@ -184,6 +207,11 @@ def _pages(_: Side, version: int) -> Any:
     return of(version=version, topics=[of.TopicRequest(name=TOPIC)], response_partition_limit=10)
 
 
+def _create_token(_: Side, version: int) -> Any:
+    # On a listener where nobody says who he is nobody gets one.
+    return CreateDelegationTokenRequest(version=version, renewers=[], max_lifetime_ms=-1)
+
+
 _SAMPLES: dict[int, Callable[[Side, int], Any]] = {
     0: lambda side, version: produce(side, version, {TOPIC: {0: batch_of(b"x")}}),
     1: lambda side, version: fetch(side, version, {TOPIC: [fetch_partition(0, 0)]}),
@@ -200,6 +228,7 @@ _SAMPLES: dict[int, Callable[[Side, int], Any]] = {
     14: lambda _, version: groups.sync(GROUP, NOBODY, 1, version=version),
     15: lambda _, version: groups.describe(GROUP, version=version),
     16: lambda _, version: ListGroupsRequest(version=version),
+    17: lambda _, version: SaslHandshakeRequest(version=version, mechanism="NONSENSE"),
     18: lambda _, version: ApiVersionsRequest(
         version=version, client_software_name="differential", client_software_version="1"
     ),
@@ -224,7 +253,12 @@ _SAMPLES: dict[int, Callable[[Side, int], Any]] = {
     33: _alter,
     34: _moved_logs,
     35: _log_dirs,
+    36: lambda _, version: SaslAuthenticateRequest(version=version, auth_bytes=b"nonsense"),
     37: _partitions,
+    38: _create_token,
+    39: lambda _, version: RenewDelegationTokenRequest(version=version, hmac=b"x", renew_period_ms=-1),
+    40: lambda _, version: ExpireDelegationTokenRequest(version=version, hmac=b"x", expiry_time_period_ms=-1),
+    41: lambda _, version: DescribeDelegationTokenRequest(version=version, owners=None),
     42: lambda _, version: DeleteGroupsRequest(version=version, groups_names=[GROUP]),
     43: _elect,
     44: _alter_one,
@@ -232,7 +266,9 @@ _SAMPLES: dict[int, Callable[[Side, int], Any]] = {
     46: lambda _, version: ListPartitionReassignmentsRequest(version=version, timeout_ms=100, topics=None),
     47: lambda _, __: offsets.delete(GROUP, {TOPIC: [0]}),
     48: lambda _, version: DescribeClientQuotasRequest(version=version, components=[], strict=False),
+    49: _quotas,
     50: lambda _, version: DescribeUserScramCredentialsRequest(version=version, users=None),
+    51: _no_user_deleted,
     55: _quorum,
     57: _features,
     60: lambda _, version: DescribeClusterRequest(version=version),

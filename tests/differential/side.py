@@ -19,6 +19,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 
+from tests.differential.principals import NOBODY, log_in
 from tests.differential.wire import MESSAGES, Connection, UndecodableError, decode, encode, frame, header
 
 SETTLE_SECONDS = 20.0
@@ -26,6 +27,7 @@ ANSWER_SECONDS = 15.0
 NO_ERROR = 0
 OF_GROUPS, OF_TRANSACTIONS = 0, 1  # kinds of coordinator
 END_TXN = 26
+SASL_AUTHENTICATE = 36
 NOT_READY = {14, 15, 16}  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 # That many names fall into each of the 50 partitions of __transaction_state.
 NAMES_FOR_ALL_PARTITIONS = 1_000
@@ -46,10 +48,14 @@ class Server:
     member_ids: list[str] = field(default_factory=list)
     producer_ids: dict[int, int] = field(default_factory=dict)
     filled: set[tuple[str, int]] = field(default_factory=set)
+    sasl: str = ""
+    """Where it asks who somebody is; `bootstrap` is for the set-up then, and may everything."""
+    has_acls: bool = False
+    """Those of the principals are there (`tests.differential.principals`)."""
 
     @classmethod
-    def reach(cls, name: str, bootstrap: str, run: str) -> Server:
-        server = cls(name, bootstrap, run)
+    def reach(cls, name: str, bootstrap: str, run: str, sasl: str = "") -> Server:
+        server = cls(name, bootstrap, run, sasl=sasl)
         with Connection(bootstrap) as connection:
             answer = connection.ask(DescribeClusterRequest(version=0))
             server.cluster_id = answer.cluster_id
@@ -121,12 +127,14 @@ class Exchange:
 class Side:
     """A server during one run of one case."""
 
-    def __init__(self, server: Server, case_name: str, version: int) -> None:
+    def __init__(self, server: Server, case_name: str, version: int, principal: str | None = None) -> None:
         self.server = server
+        self.principal = principal
         self.case_name = case_name
         self.version = version
         self.exchanges: list[Exchange] = []
         self._connection: Connection | None = None
+        self._for_set_up: Connection | None = None
 
     # ------------------------------------------------------------------------------------- recorded
 
@@ -159,6 +167,16 @@ class Side:
         """As `ask`, with any body behind a good header."""
         return self.ask_bytes(api_key, version, frame(header(api_key, version) + body), label)
 
+    def ask_token(self, token: bytes, label: str) -> bytes | str:
+        """A frame that is a token and nothing else, after SaslHandshake 0; the server's, or 'closed'."""
+        self.connection.send(frame(token))
+        answer = self.connection.receive(smallest=0)
+        heard = "closed" if answer is None else answer
+        self.exchanges.append(Exchange(label, SASL_AUTHENTICATE, 0, frame(token), heard))
+        if answer is None:
+            self.hang_up()
+        return heard
+
     def ask_bytes(self, api_key: int, version: int, data: bytes, label: str = "") -> Any:
         """As `ask`, with any bytes at all."""
         answer = self._exchange(api_key, version, data)
@@ -176,7 +194,7 @@ class Side:
     def start(self, request: Any, label: str) -> Started:
         """Sends a request on a connection of its own: its answer is asked for later, and recorded then."""
         data = encode(request)
-        connection = Connection(self.server.bootstrap, timeout=ANSWER_SECONDS)
+        connection = self._connect()
         connection.send(data)
         return Started(self, connection, request, data, label)
 
@@ -210,14 +228,40 @@ class Side:
 
     @property
     def connection(self) -> Connection:
+        """The one that the case asks on, as its principal."""
         if self._connection is None:
-            self._connection = Connection(self.server.bootstrap, timeout=ANSWER_SECONDS)
+            self._connection = self._connect()
         return self._connection
 
+    def _connect(self) -> Connection:
+        if self.principal is None:
+            return Connection(self.server.bootstrap, timeout=ANSWER_SECONDS)
+        connection = Connection(self.server.sasl, timeout=ANSWER_SECONDS)
+        if self.principal != NOBODY:
+            log_in(connection, self.principal)
+        return connection
+
+    @property
+    def for_set_up(self) -> Connection:
+        """One that may do everything; nothing on it is recorded."""
+        if self.principal is None:
+            return self.connection
+        if self._for_set_up is None:
+            self._for_set_up = Connection(self.server.bootstrap, timeout=ANSWER_SECONDS)
+        return self._for_set_up
+
     def hang_up(self) -> None:
+        """The case's own connection: the next question comes on another one."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def close(self) -> None:
+        """All of them."""
+        self.hang_up()
+        if self._for_set_up is not None:
+            self._for_set_up.close()
+            self._for_set_up = None
 
     # --------------------------------------------------------------------------------------- set-up
 
@@ -323,7 +367,7 @@ class Side:
 
     def settle_producer_ids(self) -> None:
         """Waits until producers get ids: Kafka fetches its first block of them when one is asked for."""
-        await_producer_ids(self.connection)
+        await_producer_ids(self.for_set_up)
 
     def id_of(self, name: str) -> uuid.UUID:
         """A topic's id on this server; for a name unknown here, an id that no topic has."""
@@ -358,8 +402,12 @@ class Side:
             self.put(topic, *batches, partition=partition)
             self.server.filled.add((topic, partition))
 
+    def until(self, request: Any, is_so: Callable[[Any], bool]) -> None:
+        """Waits until the answer is so: what was changed is told a moment later. It is not compared."""
+        _until(lambda: is_so(self._quietly(request)), "what was changed is not told")
+
     def _quietly(self, request: Any) -> Any:
-        return self.connection.ask(request)
+        return self.for_set_up.ask(request)
 
 
 @dataclass

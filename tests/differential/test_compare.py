@@ -16,6 +16,7 @@ from tests.differential.batches import HEADER_BYTES, Record, batch, records_of, 
 from tests.differential.case import REGISTERED, all_cases
 from tests.differential.compare import ABSENT, Difference, differences
 from tests.differential.normalise import normalise
+from tests.differential.principals import WITH_RIGHTS
 from tests.differential.side import Exchange, Server, Side
 from tests.differential.transactions import end
 from tests.differential.wire import MESSAGES, UndecodableError, decode
@@ -251,3 +252,14 @@ def test_every_registered_api_has_cases_for_every_version() -> None:
     covered = {(case.api_key, version) for case in all_cases() for version in case.versions}
     assert {(key, version) for key, served in REGISTERED.items() for version in served} <= covered
     assert set(REGISTERED) <= set(MESSAGES)
+
+
+@pytest.mark.parametrize("principal", WITH_RIGHTS)
+def test_every_registered_api_is_asked_as_each_principal_in_every_version(principal: str) -> None:
+    covered = {
+        (case.api_key, version)
+        for case in all_cases()
+        if case.principal == principal
+        for version in case.versions
+    }
+    assert {(key, version) for key, served in REGISTERED.items() for version in served} <= covered

@@ -111,8 +111,10 @@ class Connection:
     def send(self, data: bytes) -> None:
         self._socket.sendall(data)
 
-    def receive(self) -> bytes | None:
+    def receive(self, smallest: int = 4) -> bytes | None:
         """The next answer without its size; None once the server has closed the connection.
+
+        `smallest`: fewer bytes than these are no answer (a token may have none).
 
         Raises:
             TimeoutError: the server neither answers nor closes.
@@ -121,7 +123,7 @@ class Connection:
         if size is None:
             return None
         (length,) = struct.unpack(">i", size)
-        if not 4 <= length <= MAX_ANSWER_BYTES:
+        if not smallest <= length <= MAX_ANSWER_BYTES:
             raise UndecodableError(f"an answer of {length} bytes")
         return self._exactly(length)
 

@@ -7,7 +7,6 @@ from typing import Final
 from gateway.front.registry import load_apis
 from tests.peers.api_versions import OfferedApi, offered_by_kafka
 
-SECURITY: Final = "no security yet"
 NEW_GROUPS: Final = "the newer group protocol (KIP-848) is not built; `classic` is every client's default"
 SHARE_GROUPS: Final = "no share groups (KIP-932)"
 STREAMS_GROUPS: Final = "no streams groups (KIP-1071); Kafka Streams uses classic groups by default"
@@ -15,14 +14,6 @@ BETWEEN_BROKERS: Final = "between brokers; no client sends it"
 QUORUM: Final = "the catalog is no Raft quorum of brokers: nothing can be added to it or taken out"
 
 REASONS: Final[dict[int, str]] = {
-    17: SECURITY,
-    36: SECURITY,
-    38: SECURITY,
-    39: SECURITY,
-    40: SECURITY,
-    41: SECURITY,
-    49: "no quotas",
-    51: SECURITY,
     68: NEW_GROUPS,
     69: NEW_GROUPS,
     76: SHARE_GROUPS,

@@ -5,6 +5,7 @@ A broker config is one of these:
 * the default of a topic config (`broker_validation.TOPIC_DEFAULTS`): it does what that config does;
 * set by an option of the gateway (`BY_OPTION`), and read-only while it runs, as in Kafka, but for those of
   `broker_validation.OWN_EFFECT`;
+* set while it runs, and by no option (`WHILE_IT_RUNS`);
 * told (`TOLD`): what it says is so, and there is nothing to set;
 * held (`HELD`): Kafka's default holds here, too, as a constant;
 * anything else has no effect: given back as Kafka's default; some of what Kafka can change while it runs is
@@ -22,6 +23,8 @@ from gateway.configs.broker_validation import OWN_EFFECT, TOPIC_DEFAULTS
 BY_OPTION: Final[dict[str, str]] = {
     "auto.create.topics.enable": "--auto-create-topics",
     "broker.rack": "--rack",
+    "delegation.token.expiry.time.ms": "--delegation-token-expiry-time-ms",
+    "delegation.token.max.lifetime.ms": "--delegation-token-max-lifetime-ms",
     "group.initial.rebalance.delay.ms": "--group-initial-rebalance-delay-ms",
     "group.max.session.timeout.ms": "--group-max-session-timeout-ms",
     "group.max.size": "--group-max-size",
@@ -35,6 +38,9 @@ BY_OPTION: Final[dict[str, str]] = {
     "offsets.retention.minutes": "--offsets-retention-minutes",
 }
 """Broker config -> the option of `dafka standalone` and `dafka gateway` that sets it."""
+
+WHILE_IT_RUNS: Final = frozenset(OWN_EFFECT) - BY_OPTION.keys()
+"""They are set while the gateway runs (`kafka-configs --entity-type brokers`)."""
 
 TOLD: Final = frozenset(
     {
@@ -51,6 +57,9 @@ TOLD: Final = frozenset(
 
 HELD: Final[dict[str, str]] = {
     "connections.max.idle.ms": "A connection without a request for so long is closed.",
+    "controller.quota.window.num": "Seconds' worth of changes of topics that may be made at once.",
+    "controller.quota.window.size.seconds": "The same, in windows of a second.",
+    "delegation.token.expiry.check.interval.ms": "So often delegation tokens that are over are looked for.",
     "delete.topic.enable": "Topics can be deleted.",
     "fetch.max.bytes": "A Fetch gets no more bytes of records, but for a first batch that is larger.",
     "offset.metadata.max.bytes": "Longer metadata of an offset is OFFSET_METADATA_TOO_LARGE.",
@@ -58,6 +67,8 @@ HELD: Final[dict[str, str]] = {
     "offsets.retention.check.interval.ms": "So often all groups are looked at for offsets to forget.",
     "offsets.topic.num.partitions": "Partitions of __consumer_offsets.",
     "offsets.topic.segment.bytes": "The topic config segment.bytes of __consumer_offsets.",
+    "quota.window.num": "Samples by which rates of quotas are measured.",
+    "quota.window.size.seconds": "How long each is, and most that a `request_percentage` throttles.",
     "socket.request.max.bytes": "A larger request ends the connection.",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": (
         "So often transactions are looked at that are open for too long."
@@ -84,6 +95,8 @@ def effect_of(name: str) -> str:
         return does if topic_config.effect else f"{does}: {NO_EFFECT}"
     if name in BY_OPTION:
         return f"set by {BY_OPTION[name]}" + (", and while it runs" if name in OWN_EFFECT else "")
+    if name in WHILE_IT_RUNS:
+        return "set while it runs"
     if name in TOLD:
         return "says what is so"
     if name in HELD:

@@ -122,8 +122,10 @@ class Shell:
         lines = []
         for line in text.splitlines():
             if _SERVERS.match(line):
-                command = line.rstrip(" &").replace(f" --listen {self.address}", "")
-                lines += [f"{command} --listen {self.address} >> server.log 2>&1 &", f"ready {self.address}"]
+                command = line.rstrip(" &")
+                if f"://{self.address}" not in command:
+                    command = command.replace(f" --listen {self.address}", "") + f" --listen {self.address}"
+                lines += [f"{command} >> server.log 2>&1 &", f"ready {self.address}"]
             else:
                 lines.append(line)
         return "\n".join(["{", *lines, f"}} > {self._output(number)}", ""])

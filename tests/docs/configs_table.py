@@ -13,7 +13,7 @@ from gateway.configs.broker_configs import THROTTLES, broker_configs
 from gateway.configs.broker_validation import NO_EFFECT as DYNAMIC_WITHOUT_EFFECT
 from gateway.configs.broker_validation import TOPIC_DEFAULTS
 from gateway.configs.topic_configs import TOPIC_CONFIGS
-from tests.docs.broker_effects import BY_OPTION, HELD, NO_EFFECT, TOLD, effect_of
+from tests.docs.broker_effects import BY_OPTION, HELD, NO_EFFECT, TOLD, WHILE_IT_RUNS, effect_of
 
 TAKES_EFFECT: Final = "takes effect"
 
@@ -89,6 +89,8 @@ def _broker_config_seen(name: str) -> Seen | None:
         return Seen(OF_TOPICS, "test_takes_effect_as_the_default_of_all_topics", topic_config.name)
     if name in BY_OPTION:
         return Seen(OF_OPTIONS, "test_options_take_effect")
+    if name in WHILE_IT_RUNS:
+        return Seen(OF_OPTIONS, "test_what_can_be_set_while_it_runs_takes_effect")
     if name in TOLD:
         return Seen(OF_WHAT_IS_SHOWN, "test_what_a_gateway_shows_of_its_own_is_by_an_option_or_told")
     return Seen(OF_WHAT_IS_SHOWN, "test_what_is_held_is_what_is_shown") if name in HELD else None

@@ -16,7 +16,10 @@ from dafka.processes.loop_watch import LoopWatch, show_loop
 from dafka.processes.mesh_metrics import register_beacon, register_keys, register_nodes, register_tower
 from dafka.processes.store_metrics import register_store
 from dafka.processes.survey_metrics import register_survey
+from gateway.audit.audit import AUDIT, Audit
 from gateway.common.metrics import Described, Metrics
+from gateway.front.certificates import CERTIFICATE, Certificates
+from gateway.front.quota_metrics import QUOTAS, Quotas
 from gateway.front.server import MEMORY
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -35,11 +38,29 @@ SECTIONS: Final[dict[str, Callable[[Metrics], None]]] = {
         metrics, MagicMock(by_partition=True)
     ),
     "Clients: gateways": lambda metrics: metrics.register(MEMORY, {}),
+    "Whoever serves over TLS": lambda metrics: metrics.register(CERTIFICATE, _some_certificates()),
+    "Quotas: gateways": lambda metrics: metrics.register(QUOTAS, Quotas(MagicMock(), MagicMock())),
+    "Where there is an audit: gateways": lambda metrics: metrics.register(AUDIT, _some_audit()),
     "The log and groups: gateways": lambda metrics: register_gateway(metrics, MagicMock()),
     "Stores": lambda metrics: register_store(metrics, MagicMock()),
     "Towers": lambda metrics: register_tower(metrics, MagicMock()),
 }
 """What registers which. `dafka standalone` is a gateway and a store, without links."""
+
+
+ON_OPTIONS: Final = frozenset(("Whoever serves over TLS", "Where there is an audit: gateways"))
+"""Sections of which there is nothing where nobody has asked for it."""
+
+
+def _some_audit() -> Audit:
+    made: Audit = MagicMock()
+    return made
+
+
+def _some_certificates() -> Certificates:
+    made: Certificates = MagicMock()
+    return made
+
 
 OF_CLIENTS: Final = "Clients: gateways"
 """The section that has the requests, too."""

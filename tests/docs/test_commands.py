@@ -66,6 +66,11 @@ def test_the_spark_guide(tmp_path: Path) -> None:
     check([SERVER, *commands, *with_spark([whole])], tmp_path)
 
 
+def test_a_listener_is_secured(tmp_path: Path) -> None:
+    """From nothing to a user who comes in encrypted, and others who do not."""
+    check(typed(ROOT / "docs" / "security.md", "From nothing to TLS and users"), tmp_path)
+
+
 def test_the_transactions_of_programs(tmp_path: Path) -> None:
     """confluent-kafka, kafka-python and aiokafka commit, abort, and fence each other, in the page's order."""
     shown = typed(ROOT / "docs" / "transactions.md", "From a program")

@@ -12,6 +12,7 @@ _BAD = "faults/test_bad_requests.py::"
 _FRAMES = "faults/test_bad_frames.py::"
 _GROUPS = "faults/test_bad_groups.py::"
 _OFFSETS = "faults/test_bad_offsets.py::"
+_SASL = "unit/gateway/front/test_authentication.py::"
 _TRANSACTIONS = "faults/test_bad_transactions.py::"
 _VALUES = "faults/test_bad_values.py::"
 _WIRE = "unit/wireproto/kafka/"
@@ -75,6 +76,10 @@ SPECIAL: Final[dict[str, tuple[str, ...]]] = {
     ),
     "DescribeGroups": (_GROUPS + "test_one_large_group_asked_for_very_often",),
     "ListGroups": (_CASES + "groups.py::listed",),
+    "SaslHandshake": (
+        _SASL + "test_a_mechanism_that_there_is_not",
+        _CASES + "users.py::a_handshake_where_nobody_is_asked",
+    ),
     "ApiVersions": ("faults/test_bad_frames.py::test_unknown_versions_of_api_versions_are_answered",),
     "CreateTopics": (
         _BAD + "test_topic_names",
@@ -122,6 +127,12 @@ SPECIAL: Final[dict[str, tuple[str, ...]]] = {
         _CASES + "alter_replica_log_dirs.py::unknown",
     ),
     "DescribeLogDirs": (_BAD + "test_partitions_that_are_described_over_and_over",),
+    "SaslAuthenticate": (
+        "unit/gateway/security/test_scram.py::test_whatever_comes_is_answered_or_refused",
+        _SASL + "test_nobody_is_served_before_it_is_known_who_it_is",
+        _SASL + "test_who_is_not_known_sends_no_large_frames",
+        _CASES + "users.py::a_token_where_nobody_is_asked",
+    ),
     "CreatePartitions": (
         _BAD + "test_too_many_partitions_for_a_topic_that_is_there",
         _CASES + "create_partitions.py::bad_counts",
@@ -136,8 +147,13 @@ SPECIAL: Final[dict[str, tuple[str, ...]]] = {
     "AlterPartitionReassignments": (_CASES + "leaders.py::reassignments",),
     "ListPartitionReassignments": (_CASES + "leaders.py::ongoing",),
     "OffsetDelete": (_OFFSETS + "test_the_internal_topic_cannot_be_named", _CASES + "offsets.py::deletes"),
-    "DescribeClientQuotas": (_CASES + "nothing_there.py::quotas",),
+    "DescribeClientQuotas": (_CASES + "nothing_there.py::quotas", _CASES + "client_quotas.py::what_is_there"),
+    "AlterClientQuotas": (_CASES + "client_quotas.py::faults",),
     "DescribeUserScramCredentials": (_BAD + "test_too_many_small_questions_are_refused",),
+    "AlterUserScramCredentials": (
+        _BAD + "test_too_many_small_questions_are_refused",
+        _CASES + "users.py::what_is_wrong_with_users",
+    ),
     "DescribeQuorum": (_CASES + "nothing_there.py::quorum",),
     "UpdateFeatures": (
         _BAD + "test_too_many_small_questions_are_refused",

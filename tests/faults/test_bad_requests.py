@@ -14,6 +14,7 @@ import pytest
 import zstandard
 from kafka.protocol.admin import (
     AlterReplicaLogDirsRequest,
+    AlterUserScramCredentialsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteRecordsRequest,
@@ -338,6 +339,12 @@ MANY = 60_000
         DescribeTransactionsRequest(version=0, transactional_ids=[""] * MANY),
         DescribeUserScramCredentialsRequest(
             version=0, users=[DescribeUserScramCredentialsRequest.UserName(name="u")] * MANY
+        ),
+        AlterUserScramCredentialsRequest(
+            version=0,
+            deletions=[AlterUserScramCredentialsRequest.ScramCredentialDeletion(name="u", mechanism=1)]
+            * MANY,
+            upsertions=[],
         ),
         ElectLeadersRequest(
             version=2,

@@ -29,7 +29,7 @@ async def running(
         ports.append(sockets[0].socket.getsockname()[1])
         ready.set()
 
-    async def no_signals(stop: Any, *, task_status: Any = trio.TASK_STATUS_IGNORED) -> None:
+    async def no_signals(*_calls: Any, task_status: Any = trio.TASK_STATUS_IGNORED) -> None:
         task_status.started()
 
     monkeypatch.setattr(life, "say_ready", say_ready)

@@ -265,7 +265,7 @@ class Cluster:
         return contents
 
 
-async def _no_signals(_stop: Any, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+async def _no_signals(*_calls: Any, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
     task_status.started()
 
 

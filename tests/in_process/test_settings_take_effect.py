@@ -6,6 +6,7 @@ All are set on one gateway, each to something else than Kafka's default, and sho
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,11 @@ from kafka.protocol.metadata import (
 
 from dafka.processes.standalone import Standalone
 from gateway.broker import Broker
+from gateway.cluster.delegation_tokens import Wanted
 from gateway.configs.broker_validation import OWN_EFFECT
 from gateway.groups import expiry
 from gateway.log import retention
+from gateway.security.principal import Principal
 from tests.differential import offsets
 from tests.differential.groups import join
 from tests.docs.broker_effects import BY_OPTION
@@ -194,9 +197,19 @@ async def compaction_backoff(client: Client) -> None:
     await client.until(is_compacted)
 
 
+async def token_lifetimes(client: Client) -> None:
+    """Who asks for a token on a listener where nobody says who he is gets none: so it is made here."""
+    alice = Principal("User", "alice")
+    create = partial(client.broker.delegation_tokens.create, Wanted(alice, alice))
+    token, _ = await client.broker.change_tokens(create)
+    assert (token.expires_ms - token.issued_ms, token.max_ms - token.issued_ms) == (1_000, 2_000)
+
+
 SETTINGS: dict[str, Any] = {
     "auto_create_topics": False,
     "compaction_backoff_ms": 20,
+    "delegation_token_expiry_time_ms": 1_000,
+    "delegation_token_max_lifetime_ms": 2_000,
     "fetch_session_slots": 1,
     "gateway_listener": "PLAINTEXT",
     "group_initial_rebalance_delay_ms": DELAY_MS,
@@ -212,6 +225,8 @@ SETTINGS: dict[str, Any] = {
 EFFECTS: dict[str, Callable[[Client], Awaitable[None]]] = {
     "auto.create.topics.enable": auto_create_topics,
     "broker.rack": rack,
+    "delegation.token.expiry.time.ms": token_lifetimes,
+    "delegation.token.max.lifetime.ms": token_lifetimes,
     "group.initial.rebalance.delay.ms": initial_rebalance_delay,
     "group.max.session.timeout.ms": session_timeouts,
     "group.max.size": group_max_size,
@@ -266,11 +281,15 @@ def test_options_take_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Standalone, "_register_metrics", lambda _self, broker: brokers.append(broker))
     monkeypatch.setattr(retention, "SECOND_LOOK_SECONDS", 0.05)
     monkeypatch.setattr(expiry, "CHECK_SECONDS", 0.05)
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"of the gateways, and of nobody else")
+    secret.chmod(0o600)
+    settings = {"delegation_token_secret_file": secret, **SETTINGS}
 
     async def main() -> None:
         with trio.fail_after(120):
             async with (
-                running(tmp_path, monkeypatch, **SETTINGS) as (_, port),
+                running(tmp_path / "data", monkeypatch, **settings) as (_, port),
                 await RawClient.connect(port) as client,
             ):
                 assert (await shown(client)).keys() >= BY_OPTION.keys() - {"listeners"}
@@ -283,18 +302,73 @@ def test_options_take_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     trio.run(main)
 
 
-async def backoff_while_it_runs(client: Client) -> None:
-    """It was 15 s, and such a rest had begun."""
+SET, DELETE = 0, 1
+
+
+async def alter(client: Client, name: str, value: str | None) -> None:
+    """Set a config of all gateways, or remove it."""
     of = IncrementalAlterConfigsRequest.AlterConfigsResource
-    config = of.AlterableConfig(name="log.cleaner.backoff.ms", config_operation=0, value="20")
+    operation = DELETE if value is None else SET
+    config = of.AlterableConfig(name=name, config_operation=operation, value=value)
     resource = of(resource_type=BROKER_RESOURCE, resource_name="", configs=[config])
     request = IncrementalAlterConfigsRequest(version=1, resources=[resource], validate_only=False)
     answer = await client.client.ask(request, IncrementalAlterConfigsResponse)
     assert answer.responses[0].error_code == 0
+
+
+async def backoff_while_it_runs(client: Client) -> None:
+    """It was 15 s, and such a rest had begun."""
+    await alter(client, "log.cleaner.backoff.ms", "20")
     await compaction_backoff(client)
 
 
-DYNAMIC = {"log.cleaner.backoff.ms": backoff_while_it_runs}
+async def is_refused(client: Client) -> bool:
+    """Whether a new connection is closed at once; the one of the test stays."""
+    async with await RawClient.connect(client.port) as one:
+        try:
+            await one.ask(MetadataRequest(version=5, topics=[]), MetadataResponse)
+        except (ConnectionError, trio.BrokenResourceError):
+            return True
+    return False
+
+
+def refuses(name: str, value: str, enough: str) -> Callable[[Client], Awaitable[None]]:
+    """With the one value there is no place beside the test's connection, with the other there is."""
+
+    async def effect(client: Client) -> None:
+        await alter(client, name, value)
+        assert await is_refused(client)
+        await alter(client, name, enough)
+        await client.until(partial(is_served, client))
+        await alter(client, name, None)
+
+    return effect
+
+
+async def is_served(client: Client) -> bool:
+    """The end of the connection before may not be noticed yet."""
+    return not await is_refused(client)
+
+
+async def rests_between_connections(client: Client) -> None:
+    """The first is accepted; how long the next one waits is told by what the server rests."""
+    await alter(client, "max.connection.creation.rate", "1")
+    assert client.broker.quotas.places.limits.per_second == 1
+    rests = [client.broker.quotas.places.rest_ms(0) for _ in range(11)]
+    assert rests == [0] * 10 + [1_000]
+    await alter(client, "max.connection.creation.rate", None)
+    assert client.broker.quotas.places.rest_ms(0) == 0
+
+
+DYNAMIC = {
+    "log.cleaner.backoff.ms": backoff_while_it_runs,
+    "max.connection.creation.rate": rests_between_connections,
+    "max.connections": refuses("max.connections", "1", "2"),
+    "max.connections.per.ip": refuses("max.connections.per.ip", "1", "2"),
+    "max.connections.per.ip.overrides": refuses(
+        "max.connections.per.ip.overrides", "127.0.0.1:1,10.0.0.1:9", "127.0.0.1:2"
+    ),
+}
 
 
 def test_what_can_be_set_while_it_runs_takes_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

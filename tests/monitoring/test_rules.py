@@ -43,6 +43,9 @@ SCENES = {
         350,
         365,
     ),
+    "DafkaCertificateEnds": Scene(
+        {f"dafka_tls_certificate_expiry_seconds{{{GATEWAY}}}": "1209900-60x200"}, 60, 70
+    ),
     "DafkaTowerNotConnected": Scene(
         {f'dafka_mesh_tower_connected{{{STORE},tower="t:5557"}}': "1x5 0x20"}, 9, 12
     ),

@@ -517,8 +517,8 @@ ABORTED_ONES = (
         "session-goes-on-with-the-isolation-it-began-with",
         "What is idle under one level stays silent under the other.",
         "gateway/fetch/sessions.py",
-        "        if body.isolation_level != session.isolation:\n",
-        "        if False:\n",
+        "        if body.isolation_level != session.isolation or basis is not session.basis:\n",
+        "        if basis is not session.basis:\n",
         (f"{ISOLATION}test_a_session_that_asks_for_another_isolation_is_given_what_that_shows",),
     ),
     Mutant(

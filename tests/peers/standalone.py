@@ -24,6 +24,7 @@ class Standalone(ServerProcess):
             `pid` true.
         program: how `dafka` is called; the module of this checkout under this Python by default.
         environment: more environment variables.
+        protocol: how clients speak.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class Standalone(ServerProcess):
         wrapper: Sequence[str] = (),
         program: Sequence[str] = (sys.executable, "-m", "dafka.cli"),
         environment: Mapping[str, str] | None = None,
+        protocol: str = "PLAINTEXT",
     ) -> None:
         self._temporary = directory is None
         super().__init__(directory or Path(tempfile.mkdtemp(prefix="dafka-standalone-")), environment)
@@ -41,6 +43,7 @@ class Standalone(ServerProcess):
         self.arguments = arguments
         self._wrapper = wrapper
         self._program = program
+        self._protocol = protocol
         self.host, self.port = "127.0.0.1", 0
 
     @property
@@ -66,7 +69,7 @@ class Standalone(ServerProcess):
 
     def launch(self) -> None:
         """Start it without waiting; with a port of its choice the first time and the same one after."""
-        listen = f"{self.host}:{self.port}"
+        listen = f"{self._protocol}://{self.host}:{self.port}"
         own = ["standalone", "--listen", listen, "--data", str(self.data)]
         self._spawn([*self._wrapper, *self._program, *own, *self.arguments])
 

@@ -34,6 +34,9 @@ MAX_RECEIVE_BYTES: Final = 64 * 1024
 the kernel rarely hands out more than this at once, and it bounds how many small requests wait in one
 connection."""
 
+_TLS_HANDSHAKE: Final = 0x1603
+"""How a connection begins over which TLS is spoken: a record of a handshake, of version 3.x."""
+
 _SIZE: Final = Struct(">i")
 
 
@@ -116,7 +119,11 @@ class FrameReader:
             raise self._error
         (size,) = _SIZE.unpack_from(self._buffer, self._start)
         if not 0 <= size <= self.max_frame_bytes:
-            self._error = MalformedRequest(f"frame size {size} is not within 0 to {self.max_frame_bytes}")
+            self._error = MalformedRequest(
+                "it speaks TLS, and this listener does not: the client's security.protocol is another one"
+                if size >> 16 == _TLS_HANDSHAKE
+                else f"frame size {size} is not within 0 to {self.max_frame_bytes}"
+            )
             raise self._error
         self.pending_bytes = size
 

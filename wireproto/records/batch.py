@@ -28,6 +28,7 @@ __all__ = [
     "assign_offsets",
     "check_stored",
     "fix_max_timestamp",
+    "is_transactional",
     "read_header",
     "set_log_append_time",
     "set_max_timestamp",
@@ -42,6 +43,9 @@ write a false max timestamp at all."""
 _BASE_OFFSET: Final = Struct(">q")
 _LEADER_EPOCH: Final = Struct(">i")
 _LEADER_EPOCH_OFFSET: Final = 12
+_TRANSACTIONAL: Final = 1 << 4
+"""In the second byte of the attributes."""
+
 _CRC: Final = Struct(">I")
 _ATTRIBUTES: Final = Struct(">h")
 _MAX_TIMESTAMP: Final = Struct(">q")
@@ -52,6 +56,12 @@ def assign_offsets(view: memoryview | bytearray, base_offset: int, leader_epoch:
     """Write the base offset and the leader epoch into the batch. Neither is covered by its CRC."""
     _BASE_OFFSET.pack_into(view, 0, base_offset)
     _LEADER_EPOCH.pack_into(view, _LEADER_EPOCH_OFFSET, leader_epoch)
+
+
+def is_transactional(records: memoryview | None) -> bool:
+    """Whether a batch says that it is part of a transaction; it may not be one at all."""
+    flags = CRC_START + 1
+    return records is not None and len(records) > flags and bool(records[flags] & _TRANSACTIONAL)
 
 
 def fix_max_timestamp(

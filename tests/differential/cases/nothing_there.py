@@ -1,4 +1,4 @@
-"""What does not exist: ACLs, quotas, SCRAM users, transactions; and who keeps the metadata."""
+"""What does not exist: ACLs, quotas, users, delegation tokens, transactions; and who keeps the metadata."""
 
 from __future__ import annotations
 
@@ -18,8 +18,15 @@ from kafka.protocol.admin import (
 
 from tests.differential.case import case
 from tests.differential.side import Side
+from wireproto.kafka.messages import (
+    CreateDelegationTokenRequest,
+    DescribeDelegationTokenRequest,
+    ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest,
+)
 
 ANY, TOPIC = 1, 2
+TOKEN_OWNERS = 3
 
 
 @case(DescribeAclsRequest)
@@ -127,6 +134,40 @@ def scram_users(side: Side, version: int) -> None:
     for label, names in {"all": None, "none": [], "one": ["u"], "twice": ["u", "v", "u"], "": [""]}.items():
         users = None if names is None else [one(name=name) for name in names]
         side.ask(DescribeUserScramCredentialsRequest(version=version, users=users), f"users {label}")
+
+
+@case(CreateDelegationTokenRequest)
+def new_token(side: Side, version: int) -> None:
+    """Nobody has said who he is, so nobody may ask."""
+    of = CreateDelegationTokenRequest
+    renewer = of.CreatableRenewers(principal_type="Group", principal_name="g")
+    side.ask(of(version=version, renewers=[], max_lifetime_ms=-1), "own")
+    side.ask(of(version=version, renewers=[renewer], max_lifetime_ms=1), "with a renewer")
+    if version >= TOKEN_OWNERS:
+        for label, name in {"for somebody": "alice", "for nobody": ""}.items():
+            owner = {"owner_principal_type": "User", "owner_principal_name": name}
+            side.ask(of(version=version, renewers=[], max_lifetime_ms=0, **owner), label)
+
+
+@case(RenewDelegationTokenRequest)
+def renewed_token(side: Side, version: int) -> None:
+    for hmac in (b"", b"x" * 64):
+        side.ask(RenewDelegationTokenRequest(version=version, hmac=hmac, renew_period_ms=-1), f"{hmac!r}")
+
+
+@case(ExpireDelegationTokenRequest)
+def expired_token(side: Side, version: int) -> None:
+    for period in (-1, 0, 5):
+        request = ExpireDelegationTokenRequest(version=version, hmac=b"x", expiry_time_period_ms=period)
+        side.ask(request, f"{period} ms")
+
+
+@case(DescribeDelegationTokenRequest)
+def tokens(side: Side, version: int) -> None:
+    one = DescribeDelegationTokenRequest.DescribeDelegationTokenOwner
+    alice = one(principal_type="User", principal_name="alice")
+    for label, owners in {"all": None, "none": [], "of one": [alice], "twice": [alice, alice]}.items():
+        side.ask(DescribeDelegationTokenRequest(version=version, owners=owners), label)
 
 
 @case(ListTransactionsRequest)

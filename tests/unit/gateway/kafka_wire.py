@@ -14,13 +14,20 @@ import trio
 from trio.abc import Clock
 
 from gateway.api import api_versions
+from gateway.audit.audit import Audit
 from gateway.cluster.features import Features
 from gateway.common.handlers import Registry, Request, Response
 from gateway.common.metrics import Metrics
 from gateway.front.limits import Limits
 from gateway.front.listener_sockets import open_listeners
 from gateway.front.listeners import Listener, parse_listener
+from gateway.front.principal_rules import PrincipalRules
 from gateway.front.server import Server
+from gateway.quotas.client_quotas import ClientQuotas
+from gateway.quotas.connection_rates import ConnectionRates
+from gateway.quotas.places import Places
+from gateway.security.access import Access, Unrestricted
+from gateway.security.principal import Principal
 from gateway.security.sasl_session import SaslSession
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from wireproto.kafka.api_keys import is_flexible
@@ -210,6 +217,12 @@ async def running(
     fakes: Fakes | None = None,
     begin_session: Callable[[Listener], SaslSession | None] = lambda _listener: None,
     tls_of: Callable[[Listener], ssl.SSLContext | None] = lambda _listener: None,
+    principal_rules: PrincipalRules | None = None,
+    grant: Callable[[Principal, str], Access] = lambda principal, _address: Unrestricted(principal),
+    audit: Audit | None = None,
+    quotas: ClientQuotas | None = None,
+    connection_rates: ConnectionRates | None = None,
+    places: Places | None = None,
 ) -> AsyncIterator[Running]:
     """A server for the length of the block, then shut down in order."""
     fakes = fakes or Fakes()
@@ -220,6 +233,8 @@ async def running(
     server = Server(
         registry=fakes.registry, broker=cast(Any, broker), metrics=Metrics(with_process=False), limits=limits,
         hurry=lambda _client: fakes.release.set(), begin_session=begin_session, tls_of=tls_of,
+        principal_rules=principal_rules, grant=grant, audit=audit,
+        quotas=quotas, connection_rates=connection_rates, places=places,
     )  # fmt: skip
     sockets = await open_listeners([parse_listener(listen)])
     async with trio.open_nursery() as nursery:

@@ -7,8 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from dafka.processes.ready import PortFile
 from mesh.data_directory import DataDirectory, DataDirectoryRefused, Kind, replace_file
-from mesh.private_files import close_to_others, copy_file, make_directory, open_file, read_file
+from mesh.private_files import (
+    close_to_others,
+    copy_file,
+    make_directory,
+    open_file,
+    read_file,
+    warn_if_readable,
+    wider_files,
+)
 from mesh.store.db import Database, StoreFailed
 
 PRECIOUS = b"somebody's\n"
@@ -132,6 +141,104 @@ def test_somebody_elses_directory_is_not_changed(tmp_path: Path) -> None:
     with pytest.raises(DataDirectoryRefused):
         DataDirectory(tmp_path, Kind.STORE)
     assert mode(tmp_path) == 0o755
+
+
+def test_files_that_were_made_wider_are_told_of_once_and_with_what_to_do(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, disk = tmp_path / "data", tmp_path / "disk"
+    disk.mkdir(mode=0o700)
+    with DataDirectory(path, Kind.STORE):
+        (path / "db").symlink_to(disk)  # ours
+        Database(path / "db").close()
+    for found in disk.iterdir():
+        found.chmod(0o600)
+    caplog.clear()
+    with DataDirectory(path, Kind.STORE):
+        assert caplog.messages == []
+    (disk / "CURRENT").chmod(0o644)
+    (path / "identity.json").chmod(0o640)
+    (path / "older").mkdir(mode=0o755)
+    with DataDirectory(path, Kind.STORE):
+        told = (
+            f"{path}: 3 files and directories in it have rights for others than their owner, db/CURRENT for "
+            f"one: unless its group is to have them, take them away (chmod -R go-rwx {path})"
+        )
+        assert caplog.messages == [told]
+    assert [mode(disk / "CURRENT"), mode(path / "identity.json")] == [0o644, 0o640]
+
+
+def test_links_that_lead_around_end_and_names_that_are_not_ours(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    (tmp_path / "around").symlink_to(tmp_path)
+    (tmp_path / "nowhere").symlink_to(tmp_path / "nothing")
+    (tmp_path / "below").mkdir(mode=0o700)
+    (tmp_path / "below" / "around").symlink_to(tmp_path)
+    (tmp_path / ".snapshot").mkdir(mode=0o755)
+    (tmp_path / "lost+found").mkdir(mode=0o755)
+    assert wider_files(tmp_path) == []
+
+
+def test_a_directory_that_is_closed_to_us_has_nothing_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "theirs").mkdir(mode=0o755)
+    scan = os.scandir
+
+    def closed(path: Path) -> object:
+        if path.name == name:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    name = "theirs"
+    assert wider_files(tmp_path) == [tmp_path / "theirs"]
+    name = tmp_path.name
+    with pytest.raises(PermissionError):
+        wider_files(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes links of other users")
+@pytest.mark.parametrize("name", ["db/CURRENT", "db/000004.log", "db/new.dbtmp", "catalog.sqlite-wal"])
+def test_somebody_elses_link_anywhere_below_is_refused_and_not_followed(
+    tmp_path: Path, precious: Path, name: str
+) -> None:
+    path = tmp_path / "data"
+    with DataDirectory(path, Kind.STORE):
+        Database(path / "db").close()
+    (path / name).unlink(missing_ok=True)
+    (path / name).symlink_to(precious)
+    os.lchown(path / name, 4711, 4711)
+    with pytest.raises(DataDirectoryRefused, match=f"{name} in it is a link") as caught:
+        DataDirectory(path, Kind.STORE)
+    assert caught.value.exit_code == 3
+    assert precious.read_bytes() == PRECIOUS
+
+
+@pytest.mark.parametrize(("rights", "told"), [(0o600, False), (0o640, False), (0o644, True), (0o601, True)])
+def test_a_secret_that_everybody_can_read_is_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, rights: int, told: bool
+) -> None:
+    path = tmp_path / "key.pem"
+    warn_if_readable(path, "the private key in it")
+    path.write_text("x")
+    path.chmod(rights)
+    warn_if_readable(path, "the private key in it")
+    said = [f"{path}: other users can read the private key in it: chmod o-rwx it"]
+    assert caplog.messages == (said if told else [])
+
+
+@pytest.mark.parametrize("kind", LINK)
+def test_a_link_where_the_port_file_is_made_goes(tmp_path: Path, precious: Path, kind: str) -> None:
+    path = tmp_path / "port"
+    LINK[kind](tmp_path / f"port.{os.getpid()}", precious)
+    LINK[kind](path, precious)
+    with PortFile(path) as made:
+        made.write("127.0.0.1:1")
+        assert (mode(path), path.read_text()) == (0o600, "127.0.0.1:1\n")
+        assert not path.is_symlink()
+    assert precious.read_bytes() == PRECIOUS
+    assert not precious.with_name("made").exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes links of other users")

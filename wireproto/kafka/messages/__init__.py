@@ -10,6 +10,38 @@ class AddPartitionsToTxnRequest(ApiMessage, load_json=_HERE):  # type: ignore[mi
     """AddPartitionsToTxn (KIP-98), with a tagged field of our own."""
 
 
+class CreateDelegationTokenRequest(ApiMessage, load_json=_HERE):  # type: ignore[misc, call-arg]
+    """CreateDelegationToken (KIP-48, KIP-373)."""
+
+
+class CreateDelegationTokenResponse(ApiMessage, load_json=_HERE):  # type: ignore[misc, call-arg]
+    """Its answer."""
+
+
+class RenewDelegationTokenRequest(ApiMessage, load_json=_HERE):  # type: ignore[misc, call-arg]
+    """RenewDelegationToken (KIP-48)."""
+
+
+class RenewDelegationTokenResponse(ApiMessage, load_json=_HERE):  # type: ignore[misc, call-arg]
+    """Its answer."""
+
+
+class ExpireDelegationTokenRequest(ApiMessage, load_json=_HERE):  # type: ignore[misc, call-arg]
+    """ExpireDelegationToken (KIP-48)."""
+
+
+class ExpireDelegationTokenResponse(ApiMessage, load_json=_HERE):  # type: ignore[misc, call-arg]
+    """Its answer."""
+
+
+class DescribeDelegationTokenRequest(ApiMessage, load_json=_HERE):  # type: ignore[misc, call-arg]
+    """DescribeDelegationToken (KIP-48, KIP-373)."""
+
+
+class DescribeDelegationTokenResponse(ApiMessage, load_json=_HERE):  # type: ignore[misc, call-arg]
+    """Its answer."""
+
+
 class UnregisterBrokerRequest(ApiMessage, load_json=_HERE):  # type: ignore[misc, call-arg]
     """UnregisterBroker (KIP-631)."""
 
@@ -24,6 +56,14 @@ class WriteTxnMarkersRequest(ApiMessage, load_json=_HERE):  # type: ignore[misc,
 
 __all__ = [
     "AddPartitionsToTxnRequest",
+    "CreateDelegationTokenRequest",
+    "CreateDelegationTokenResponse",
+    "DescribeDelegationTokenRequest",
+    "DescribeDelegationTokenResponse",
+    "ExpireDelegationTokenRequest",
+    "ExpireDelegationTokenResponse",
+    "RenewDelegationTokenRequest",
+    "RenewDelegationTokenResponse",
     "UnregisterBrokerRequest",
     "UnregisterBrokerResponse",
     "WriteTxnMarkersRequest",

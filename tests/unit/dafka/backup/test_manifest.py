@@ -1,3 +1,7 @@
+import base64
+import hashlib
+import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -17,8 +21,22 @@ from dafka.backup.manifest import (
     pack,
     unpack,
 )
+from gateway.catalog import keys
+from gateway.cluster.quotas import Kept, key_of
+from gateway.cluster.quotas import pack as pack_quotas
+from gateway.cluster.scram_users import pack as pack_user
+from gateway.security.scram import Hash, credential_of
 
 PART = Part("ab" * 32, 1000, 0, 10, 10, 99, 3)
+
+
+USER_VALUE = pack_user({Hash.SHA_256: credential_of(Hash.SHA_256, "secret", b"salt", 4096)})
+QUOTAS = Kept(frozenset({("user", "alice")}), {"producer_byte_rate": 1000.0}, "")
+SECURITY = {
+    keys.scram_key("alice"): base64.b64encode(USER_VALUE).decode(),
+    keys.SCRAM_SECRET: base64.b64encode(bytes(32)).decode(),
+    key_of(QUOTAS.entity): base64.b64encode(pack_quotas(QUOTAS)).decode(),
+}
 
 
 def segment(address: str = "A1", start: int = 0, *parts: Part) -> SavedSegment:
@@ -33,7 +51,9 @@ def manifest(*segments: SavedSegment) -> Manifest:
         "orders", 1, 20, 5, ((3, 0),), {"next_epoch": 4}, "", segments, (Gap(10, 20, "why"),)
     )
     topic = SavedTopic("orders", "ef" * 16, 2, 3, {"retention.ms": "1"})
-    return Manifest("id", 12, "C1", 7, 1000, {"/broker-configs/1": {"a": "b"}}, (topic,), (partition,))
+    return Manifest(
+        "id", 12, "C1", 7, 1000, {"/broker-configs/1": {"a": "b"}}, (topic,), (partition,), SECURITY
+    )
 
 
 def test_what_is_packed_comes_back() -> None:
@@ -55,8 +75,48 @@ def test_what_was_changed_or_cut_off_is_no_manifest(at: int) -> None:
 
 
 def test_a_newer_version_is_told_apart() -> None:
-    with pytest.raises(BadManifest, match="version 2"):
-        unpack(pack(manifest()).replace(b'"version":1', b'"version":2'), "name")
+    with pytest.raises(BadManifest, match="version 3"):
+        unpack(pack(manifest()).replace(b'"version":2', b'"version":3'), "name")
+
+
+def test_one_without_users_is_read() -> None:
+    older = replace(manifest(), security={})
+    head, *lines = pack(older).splitlines(keepends=True)
+    told = json.loads(head) | {"version": 1}
+    del told["security"]
+    lines = [json.dumps(told).encode() + b"\n", *lines[:-1]]
+    digest = hashlib.sha256(b"".join(lines)).hexdigest()
+    content = b"".join([*lines, json.dumps({"lines": len(lines), "sha256": digest}).encode() + b"\n"])
+    assert unpack(content, "name") == older
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (keys.scram_key("alice"), b"{}"),
+        (keys.SCRAM_SECRET, b"short"),
+        (f"{keys.ACLS}no-digest", b"\x00\xff"),
+        (f"{keys.QUOTAS}no-digest", b""),
+    ],
+)
+def test_a_user_or_an_acl_that_cannot_be_read_is_kept_as_it_is(key: str, value: bytes) -> None:
+    damaged = replace(manifest(), security=SECURITY | {key: base64.b64encode(value).decode()})
+    read = unpack(pack(damaged), "name")
+    assert read == damaged
+    assert read.security_entries == manifest().security_entries | {key: value}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        (keys.CLUSTER, "e30=", "the entry '/cluster' is no user, no ACL and no quota"),
+        (keys.SCRAM_SECRET, "no base64", "the entry '/scram-secret' is no base64"),
+    ],
+)
+def test_what_no_backup_has_is_named(key: str, value: str, why: str) -> None:
+    damaged = replace(manifest(), security=SECURITY | {key: value})
+    with pytest.raises(BadManifest, match=re.escape(why)):
+        unpack(pack(damaged), "name")
 
 
 def test_names_are_in_the_order_of_time() -> None:

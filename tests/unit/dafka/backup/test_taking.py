@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dafka.backup.manifest import SavedSegment
+from dafka.backup import taking
+from dafka.backup.manifest import MANIFESTS, SavedSegment, unpack
 from dafka.backup.taking import Taking
 from dafka.backup.target import DirectoryTarget
 from dafka.operators.backup import UNREADABLE
 from dafka.operators.socket import OperatorRefused
+from gateway.catalog import keys
 
 
 def test_an_end_that_nobody_knows_is_named_beside_what_could_not_be_read(
@@ -40,3 +44,29 @@ def test_an_end_that_nobody_knows_is_named_beside_what_could_not_be_read(
     saved = Taking(tmp_path, DirectoryTarget(tmp_path))._partition(told)
     assert [(gap.start, gap.end) for gap in saved.gaps] == [(0, 10), (20, -1)]
     assert saved.gaps[1].why == "the partition did not serve: its stores are away"
+
+
+def test_an_entry_that_cannot_be_read_is_said_and_taken_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    key, value = f"{keys.ACLS}no-digest", b"\x00\xff"
+    head = {
+        "cluster": "C1",
+        "taken_ms": 12,
+        "leader_epoch": 7,
+        "producer_ids": 1000,
+        "broker_configs": {},
+        "security": {key: base64.b64encode(value).decode()},
+        "topics": [],
+    }
+    monkeypatch.setattr(taking, "ask_content", lambda *_: ({"pin": "P"}, json.dumps(head).encode()))
+    monkeypatch.setattr(taking, "ask", lambda *_, **__: {})
+    said: list[str] = []
+    target = DirectoryTarget(tmp_path)
+    taken = Taking(tmp_path, target, said.append).run()
+    (name,) = target.sizes(MANIFESTS)
+    assert unpack(target.get(name), name) == taken.manifest
+    assert taken.manifest.security_entries == {key: value}
+    (line,) = said
+    assert line.startswith(f"the entry {key!r} cannot be read (")
+    assert line.endswith("): the backup has it as it is")

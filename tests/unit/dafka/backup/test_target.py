@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,31 @@ def test_failures_say_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "objects").write_bytes(b"a file")
     with pytest.raises(TargetFailed, match=r"objects.*Check the path"):
         DirectoryTarget(tmp_path).put_new("objects/ab/abc", b"")
+
+
+def test_backups_are_their_owners_alone_and_a_link_is_not_followed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = os.umask(0o022)
+    try:
+        target = open_target(str(tmp_path / "backups"), make=True)
+        with target.alone():
+            target.put("objects/ab/cd", b"x")
+    finally:
+        os.umask(before)
+    rights = {
+        str(path.relative_to(tmp_path)): path.stat().st_mode & 0o777
+        for path in tmp_path.rglob("*")
+        if path.is_file() or path.name == "backups"
+    }
+    assert rights == {"backups": 0o700, "backups/lock": 0o600, "backups/objects/ab/cd": 0o600}
+    assert caplog.messages == []
+    (tmp_path / "backups" / "lock").unlink()
+    (tmp_path / "backups" / "lock").symlink_to(tmp_path / "made")
+    with pytest.raises(TargetFailed, match=r"lock.*Check the path"), target.alone():
+        pass
+    assert not (tmp_path / "made").exists()
+    (tmp_path / "backups").chmod(0o755)
+    open_target(str(tmp_path / "backups"), make=True)
+    told = f"{tmp_path / 'backups'}: other users can enter it, and read backups: chmod o-rwx it"
+    assert caplog.messages == [told]

@@ -1,6 +1,7 @@
 """Settings from flags, environment and file: which wins, how each is written, and what is refused."""
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from dafka.commands.configuration import (
     load,
     load_settings,
     of_one_kind,
+    with_doors_of_something,
+    with_guarded_pages,
+    with_known_gateways,
     with_known_listener,
 )
 from dafka.commands.mesh_options import GATEWAY_OPTIONS, NATIVE_OPTIONS, STORE_OPTIONS, TOWER_OPTIONS
@@ -36,11 +40,29 @@ from dafka.settings import (
 )
 from gateway.front.limits import MAX_CONNECTIONS
 from gateway.front.listeners import ListenerSpec
+from gateway.security.protocol import SecurityProtocol
 from mesh.protocol.endpoints import MeshListen, TowerAddress
+
+HTTP = ListenerSpec("HTTP", "127.0.0.1", 8080)
+FILE = Path("/run/token")
 
 # name: a text, and the value it stands for
 WRITTEN: dict[str, tuple[str, Any]] = {
     "listen": ("[::1]:0", (ListenerSpec("PLAINTEXT", "::1", 0),)),
+    "tls_certificate": ("/run/cert.pem", Path("/run/cert.pem")),
+    "tls_key": ("/run/key.pem", Path("/run/key.pem")),
+    "tls_client_ca": ("/run/ca.pem", Path("/run/ca.pem")),
+    "tls_client_auth": ("required", "required"),
+    "tls_principal_rules": ("RULE:CN=(.*?),.*/$1/L,DEFAULT", "RULE:CN=(.*?),.*/$1/L,DEFAULT"),
+    "tls_gateway_ca": ("/run/gateways.pem", Path("/run/gateways.pem")),
+    "sasl_enabled_mechanism": ("SCRAM-SHA-512", ("SCRAM-SHA-512",)),
+    "oauth_keys": ("https://login.example/keys", "https://login.example/keys"),
+    "oauth_audience": ("kafka", ("kafka",)),
+    "oauth_issuer": ("login", "login"),
+    "oauth_subject_claim": ("azp", "azp"),
+    "oauth_clock_skew_seconds": ("5", 5),
+    "audit": ("-", "-"),
+    "audit_required": ("true", True),
     "data": ("/somewhere", Path("/somewhere")),
     "fsync": ("never", "never"),
     "fsync_interval_ms": ("5", 5),
@@ -51,6 +73,13 @@ WRITTEN: dict[str, tuple[str, Any]] = {
     "auto_create_topics": ("false", False),
     "relax_replication_factor": ("true", True),
     "trust_batches": ("true", True),
+    "authorizer": ("acl", "acl"),
+    "super_user": ("User:admin", ("User:admin",)),
+    "connections_max_reauth_ms": ("3600000", 3_600_000),
+    "delegation_token_secret_file": ("/run/secret", Path("/run/secret")),
+    "delegation_token_max_lifetime_ms": ("60000", 60_000),
+    "delegation_token_expiry_time_ms": ("30000", 30_000),
+    "allow_everyone_if_no_acl_found": ("true", True),
     "admin_client_writes": ("true", True),
     "retention_check_interval_ms": ("500", 500),
     "compaction_backoff_ms": ("20", 20),
@@ -64,7 +93,11 @@ WRITTEN: dict[str, tuple[str, Any]] = {
     "tail_cache_bytes": ("0", 0),
     "max_client_connections": ("10000", 10_000),
     "metrics": ("127.0.0.1:9100", ListenerSpec("METRICS", "127.0.0.1", 9100)),
+    "metrics_token_file": ("/run/token", Path("/run/token")),
+    "metrics_tls": ("true", True),
     "http": ("127.0.0.1:8080@dafka.example:80", ListenerSpec("HTTP", "127.0.0.1", 8080, "dafka.example", 80)),
+    "http_token_file": ("/run/token", Path("/run/token")),
+    "http_tls": ("true", True),
     "http_no_values": ("true", True),
     "http_data": ("true", True),
     "metrics_by_partition": ("true", True),
@@ -83,6 +116,9 @@ WRITTEN: dict[str, tuple[str, Any]] = {
     "log_format": ("json", "json"),
 }
 SWITCHES = [name for name, option in OPTIONS.items() if option.switch]
+
+PLAIN = ListenerSpec("PLAINTEXT", "127.0.0.1", 0)
+SASL = ListenerSpec("SASL_SSL", "127.0.0.1", 0, protocol=SecurityProtocol.SASL_SSL)
 
 
 def flag_value(name: str, text: str) -> Any:
@@ -126,10 +162,11 @@ def test_every_setting_has_an_option_that_can_be_given_the_default_that_is_shown
     defaults = settings()
     for name, option in options.items():
         shown: Any = shown_default(settings, name)
-        if shown in {"off", "none"} and name not in SWITCHES:
+        if shown in {"off", "none"} and name not in SWITCHES and getattr(defaults, name) != shown:
             assert not getattr(defaults, name), name
         else:
-            assert option.parse([shown] if option.repeatable else shown) == getattr(defaults, name), name
+            written = shown.split() if option.repeatable else shown
+            assert option.parse(written) == getattr(defaults, name), name
 
 
 @pytest.mark.parametrize(
@@ -158,6 +195,29 @@ def test_gateways_ask_each_other_by_a_listener_that_is_there() -> None:
         assert with_known_listener(settings) is settings
     with pytest.raises(ConfigurationError, match="--gateway-listener OTHER is none of --listen, which has"):
         with_known_listener(GatewaySettings(listen=(outside, inside), gateway_listener="OTHER"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "fits"),
+    [
+        ({"authorizer": "none"}, True),
+        ({}, False),
+        ({"super_user": ("User:ANONYMOUS",)}, True),
+        ({"listen": (PLAIN, SASL)}, False),
+        ({"listen": (SASL, PLAIN)}, True),
+        ({"listen": (PLAIN, SASL), "gateway_listener": "SASL_SSL"}, True),
+    ],
+)
+def test_gateways_that_ask_each_other_are_known_where_that_matters(
+    settings: dict[str, Any], fits: bool
+) -> None:
+    made = GatewaySettings(**{"authorizer": "acl"} | settings)
+    assert with_known_gateways(made, is_alone=True) is made
+    if fits:
+        assert with_known_gateways(made, is_alone=False) is made
+    else:
+        with pytest.raises(ConfigurationError, match="by their listener PLAINTEXT, which is PLAINTEXT"):
+            with_known_gateways(made, is_alone=False)
 
 
 def test_without_anything_the_defaults_hold() -> None:
@@ -403,3 +463,52 @@ def test_nobody_is_told_to_connect_to_all_addresses(text: str) -> None:
 def test_an_advertised_host() -> None:
     settings = load(GatewaySettings, GATEWAY_OPTIONS, {"mesh_advertise": "store-0.store"}, environment={})
     assert settings.mesh_advertise == "store-0.store"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, None),
+        ({"authorizer": "acl"}, None),
+        ({"authorizer": "acl", "http": HTTP, "http_no_values": True}, None),
+        ({"authorizer": "acl", "http": HTTP, "http_token_file": FILE}, None),
+        ({"authorizer": "acl", "http": HTTP, "http_token_file": FILE, "http_data": True}, None),
+        ({"http": HTTP, "http_data": True}, None),
+        ({"authorizer": "acl", "http": HTTP}, "--http shows records .*--http-token-file.*--http-no-values"),
+        ({"authorizer": "acl", "http": HTTP, "http_data": True}, "--http-data lets .*--http-token-file"),
+        (
+            {"authorizer": "acl", "http": HTTP, "http_data": True, "http_no_values": True},
+            "--http-data lets .*--http-token-file",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", [Settings, GatewaySettings])
+def test_what_acls_deny_is_not_to_be_had_over_http(
+    kind: Callable[..., Any], given: dict[str, Any], said: str | None
+) -> None:
+    settings = kind(**given)
+    if said is None:
+        assert with_guarded_pages(settings) is settings
+        return
+    with pytest.raises(ConfigurationError, match=said):
+        with_guarded_pages(settings)
+
+
+@pytest.mark.parametrize("kind", [Settings, GatewaySettings, MeshStoreSettings, TowerSettings])
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"metrics_token_file": FILE}, "--metrics-token-file is for --metrics, which is not given"),
+        ({"metrics_tls": True}, "--metrics-tls is for --metrics"),
+        ({"http_token_file": FILE}, "--http-token-file is for --http, which is not given"),
+        ({"http_tls": True}, "--http-tls is for --http"),
+    ],
+)
+def test_what_protects_nothing_is_refused(kind: Callable[..., Any], given: dict[str, Any], said: str) -> None:
+    if not all(hasattr(kind(), name) for name in given):
+        return
+    with pytest.raises(ConfigurationError, match=said):
+        with_doors_of_something(kind(**given))
+    door = next(iter(given)).partition("_")[0]
+    settings = kind(**given, **{door: HTTP})
+    assert with_doors_of_something(settings) is settings

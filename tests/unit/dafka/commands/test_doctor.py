@@ -124,7 +124,7 @@ def test_a_server_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         monkeypatch.setattr(
             "dafka.commands.doctor_checks.KafkaClient",
-            lambda host, port: kafka_client.KafkaClient(host, port, timeout_seconds=0.05),
+            lambda host, port, _: kafka_client.KafkaClient(host, port, timeout_seconds=0.05),
         )
         findings = list(Doctor("127.0.0.1", listening.getsockname()[1], ()).examine())
     found = failure(findings)
@@ -222,7 +222,7 @@ def test_a_loopback_address_told_to_other_machines(monkeypatch: pytest.MonkeyPat
     with FakeKafka() as server:
         monkeypatch.setattr(
             "dafka.commands.doctor_checks.KafkaClient",
-            lambda _, port: kafka_client.KafkaClient("127.0.0.1", port),
+            lambda _, port, __: kafka_client.KafkaClient("127.0.0.1", port),
         )
         findings = list(Doctor("kafka.example", server.port, ()).examine())
     about = next(finding for finding in findings if finding.question.startswith("advertised"))

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
+import ssl
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 
 import pytest
 import trio
@@ -11,16 +15,23 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from dafka.processes.health import MAX_HEAD_BYTES, REQUEST_SECONDS, Health, serve_health
 from dafka.processes.scrapes import MAX_AGE_SECONDS, SLICE_SECONDS
+from gateway.common.access_token import AccessToken
 from gateway.common.metrics import Metrics
 from gateway.common.visitors import MAX_VISITORS
+from gateway.front.door import Door
 from gateway.front.listener_sockets import open_listeners
 from gateway.front.listeners import parse_listener
+from tests.peers.certificates import self_signed
 from tests.unit.gateway.kafka_wire import run
 
 Ask = Callable[[bytes], Awaitable[bytes]]
 
 
-def serve(body: Callable[[Ask, Health, Metrics, tuple[str, int]], Awaitable[None]], clock: MockClock) -> None:
+def serve(
+    body: Callable[[Ask, Health, Metrics, tuple[str, int]], Awaitable[None]],
+    clock: MockClock,
+    door: Door | None = None,
+) -> None:
     async def main() -> None:
         health, metrics = Health(), Metrics(with_process=False)
         sockets = await open_listeners([parse_listener("127.0.0.1:0")])
@@ -32,7 +43,7 @@ def serve(body: Callable[[Ask, Health, Metrics, tuple[str, int]], Awaitable[None
                 return b"".join([chunk async for chunk in stream])
 
         async with trio.open_nursery() as nursery:
-            await nursery.start(serve_health, sockets, health, metrics)
+            await nursery.start(serve_health, sockets, health, metrics, door)
             await body(ask, health, metrics, address)
             nursery.cancel_scope.cancel()
 
@@ -217,3 +228,72 @@ def test_a_text_that_is_made_fast_is_new_each_time() -> None:
             await trio.sleep(0.1)
 
     serve(body, MockClock(autojump_threshold=0.05))
+
+
+TOKEN = "0123456789abcdef0123"
+
+
+def with_token(directory: Path) -> AccessToken:
+    path = directory / "token"
+    path.write_text(f"{TOKEN}\n")
+    path.chmod(0o600)
+    return AccessToken(path)
+
+
+@pytest.mark.parametrize(
+    ("authorization", "status"),
+    [
+        (None, 401),
+        ("Bearer wrong-wrong-wrong", 401),
+        (f"Bearer {TOKEN}", 200),
+        (f"Basic {b64encode(f'prometheus:{TOKEN}'.encode()).decode()}", 200),
+        (f"Basic {b64encode(f'{TOKEN}:'.encode()).decode()}", 401),
+    ],
+)
+def test_metrics_may_need_a_token_and_health_needs_none(
+    tmp_path: Path, authorization: str | None, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    def asked(path: str) -> bytes:
+        header = f"AUTHORIZATION: {authorization}\r\n" if authorization else ""
+        return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{header}\r\n".encode()
+
+    async def body(ask: Ask, health: Health, _: Metrics, __: object) -> None:
+        health.ready()
+        got, headers, text = parts(await ask(asked("/metrics")))
+        assert (got, b"dafka_ready" in text) == (status, status == 200)
+        assert ("WWW-Authenticate" in headers) == (status == 401)
+        for path in ("/health", "/health/ready", "/health/live"):
+            assert parts(await ask(asked(path)))[0] == 200
+        assert parts(await ask(asked("/metrics").replace(b"GET", b"HEAD", 1)))[0] == status
+
+    serve(body, MockClock(), Door("--metrics", with_token(tmp_path)))
+    said = "--metrics: a request of 127.0.0.1 shows a wrong token"
+    assert (said in caplog.text) == (authorization is not None and status == 401)
+    assert TOKEN not in caplog.text
+
+
+def test_both_may_be_over_tls(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+
+    async def body(_: Ask, health: Health, __: Metrics, address: tuple[str, int]) -> None:
+        health.ready()
+
+        def asked(path: str) -> bytes:
+            client = ssl.create_default_context(cafile=certificate)
+            with (
+                socket.create_connection(address) as plain,
+                client.wrap_socket(plain, server_hostname="localhost") as one,
+            ):
+                one.sendall(get(path))
+                received = b""
+                while chunk := one.recv(1 << 16):
+                    received += chunk
+                return received
+
+        status, _headers, text = parts(await trio.to_thread.run_sync(asked, "/metrics"))
+        assert (status, b"dafka_ready 1" in text) == (200, True)
+        assert parts(await trio.to_thread.run_sync(asked, "/health"))[0] == 200
+
+    serve(body, MockClock(), Door("--metrics", tls=lambda: context))

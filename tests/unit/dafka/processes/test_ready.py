@@ -8,6 +8,7 @@ import pytest
 from dafka.processes.ready import say_ready
 from gateway.front.listener_sockets import ListenerSocket
 from gateway.front.listeners import Listener
+from gateway.security.protocol import SecurityProtocol
 
 
 @pytest.fixture
@@ -46,6 +47,15 @@ def test_a_listener_on_several_addresses_tells_one_thing_once(
     listener = Listener("PLAINTEXT", "localhost", 9092)
     say_ready([ListenerSocket(listening, listener), ListenerSocket(listening, listener)])
     assert told(capsys) == ["localhost:9092"]
+
+
+@pytest.mark.parametrize("protocol", list(SecurityProtocol))
+def test_it_is_said_what_clients_have_to_speak(
+    protocol: SecurityProtocol, listening: socket.socket, capsys: pytest.CaptureFixture[str]
+) -> None:
+    say_ready([ListenerSocket(listening, Listener("X", "localhost", 9092, protocol=protocol))])
+    said = f"security.protocol={protocol.value}: see docs/security.md" in capsys.readouterr().out
+    assert said is (protocol is not SecurityProtocol.PLAINTEXT)
 
 
 def test_nobody_is_told_a_wildcard(listening: socket.socket, capsys: pytest.CaptureFixture[str]) -> None:

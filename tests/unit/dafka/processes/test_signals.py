@@ -22,7 +22,7 @@ from dafka.processes.signals import watch_signals
 async def main(slow):
     stopping = trio.Event()
     async with trio.open_nursery() as nursery:
-        await nursery.start(watch_signals, stopping.set)
+        await nursery.start(watch_signals, stopping.set, lambda: print("read again", flush=True))
         print("watching", flush=True)
         await stopping.wait()
         print("stopping", flush=True)
@@ -69,9 +69,12 @@ def test_the_second_signal_ends_the_process_at_once(first: signal.Signals, secon
         assert process.wait(timeout=60) == -second
 
 
-def test_a_closed_terminal_does_not_stop_it() -> None:
+def test_a_closed_terminal_does_not_stop_it_but_has_it_read_again() -> None:
     with program("fast") as process:
-        os.kill(process.pid, signal.SIGHUP)
+        assert process.stdout is not None
+        for _ in range(2):
+            os.kill(process.pid, signal.SIGHUP)
+            assert process.stdout.readline() == "read again\n"
         process.send_signal(signal.SIGTERM)
         assert process.communicate(timeout=60) == ("stopping\nstopped\n", "")
         assert process.returncode == 0

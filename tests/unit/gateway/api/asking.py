@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
@@ -13,8 +13,11 @@ import trio
 import trio.testing
 
 from gateway.administration.automatic_creation import AutomaticCreation
+from gateway.cluster.acls import Acls
 from gateway.cluster.features import Decide, Features
 from gateway.cluster.gateways import OneGateway
+from gateway.cluster.quotas import Quotas, key_of
+from gateway.cluster.scram_users import Change, Refusal, ScramUsers
 from gateway.common.budget import Budget
 from gateway.common.handlers import Request
 from gateway.common.topic_names import collision_key, is_internal
@@ -22,10 +25,15 @@ from gateway.front.registry import load_apis
 from gateway.journal.internal_topic import partition_for
 from gateway.log.appends import Completions
 from gateway.log.idempotence.producers import PartitionProducers, ProducerCount
+from gateway.quotas.alteration import Values
+from gateway.quotas.client_quotas import Charges, ClientQuotas
+from gateway.quotas.connection_rates import ConnectionRates
+from gateway.quotas.entities import Entity
 from gateway.security.access import UNRESTRICTED, Access, ByAcls
 from gateway.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from gateway.security.authorizer import Authorizer
 from gateway.security.principal import USER, Principal
+from gateway.security.sasl_session import SaslSession
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.kafka.headers import parse_request_header
@@ -158,11 +166,18 @@ class FakeBroker:
         self.node_id = NODE_ID
         self.access: Access = UNRESTRICTED
         """What those may do who ask."""
+        self.sasl: SaslSession | None = None
+        """How they say who they are."""
+        self.delegation_tokens: Any = None
+        self.charges: Charges | None = None
+        """What they are charged for."""
         self.gateways = OneGateway(NODE_ID)
         self.preferred = None
         self.cluster_id = CLUSTER_ID
         self.features = Features(MemoryCatalog(), NODE_ID)
+        self.quotas = Quotas(MemoryCatalog(), ClientQuotas(lambda: NOW_MS), ConnectionRates(lambda: NOW_MS))
         self.topics = FakeTopics()
+        self.scram_users = ScramUsers(MemoryCatalog())
         self.stores: Any = SimpleNamespace(
             admitted=("store",) * stores, presence=None, default_replication_factor=min(3, stores)
         )
@@ -179,6 +194,8 @@ class FakeBroker:
                 "auto_create_topics": True,
                 "relax_replication_factor": False,
                 "trust_batches": False,
+                "delegation_token_expiry_time_ms": 86_400_000,
+                "delegation_token_max_lifetime_ms": 604_800_000,
                 "admin_client_writes": False,
                 "retention_check_interval_ms": 300_000,
                 "compaction_backoff_ms": 15_000,
@@ -188,10 +205,15 @@ class FakeBroker:
                 "group_max_size": 2**31 - 1,
                 "offsets_retention_minutes": 10_080,
                 "fetch_session_slots": 1000,
+                "authorizer": "none",
+                "super_user": (),
+                "allow_everyone_if_no_acl_found": False,
             }
             | settings
         )
+        self.acls = Acls(MemoryCatalog(), cast("Any", self.settings))
         self.dynamic = SimpleNamespace(node={}, cluster={})
+        self.scram_users = ScramUsers(MemoryCatalog())
         self.completions = Completions()
         self.next_producer_id = 1000
         self.waits_for_stores = 0
@@ -200,6 +222,16 @@ class FakeBroker:
         self.transactions: Any = FakeCoordinator()
         self.failure: KafkaError | None = None
         self.automatic_creation = AutomaticCreation(self)  # type: ignore[arg-type]
+
+    async def change_tokens(self, change: Any, *, is_more: bool = False) -> Any:  # noqa: ARG002
+        return await change()
+
+    async def alter_quotas(self, changes: Mapping[Entity, Values], addresses: Mapping[Entity, str]) -> None:
+        if self.failure:
+            raise self.failure
+        await self.quotas.alter(changes, addresses)
+        for entity in changes:
+            self.quotas.take(key_of(entity))
 
     async def change_features(self, decide: Decide) -> None:
         await self.features.change(decide)
@@ -262,6 +294,11 @@ class FakeBroker:
             assert node == self.node_id
             self.dynamic.node = change(self.dynamic.node)
 
+    async def alter_user(self, change: Change) -> Refusal | None:
+        if self.failure:
+            raise self.failure
+        return await self.scram_users.make(change)
+
     async def delete_topic(self, topic: Any) -> None:
         await trio.lowlevel.checkpoint()
         if self.failure:
@@ -316,7 +353,8 @@ async def ask_async(broker: FakeBroker, request: Any, address: tuple[str, int] =
     assert api.handler is not None
     access = getattr(broker, "access", UNRESTRICTED)  # some tests have a real broker
     asked = Request(header, body, frame, address, "client", trio.Event())
-    asked.access = access
+    asked.access, asked.sasl = access, getattr(broker, "sasl", None)
+    asked.charges = getattr(broker, "charges", None)
     framed = await api.handler(asked, broker)
     assert isinstance(framed, bytes)
     if api.at_once is not None:

@@ -62,14 +62,20 @@ class FakeGroups:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def for_commit(
-        self, group_id: str, member_id: str, instance_id: str | None, generation: int, *_: object
+        self,
+        group_id: str,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        *others: Any,
     ) -> Any:
+        *_, principal = others
         self._check()
         if group_id not in self.groups:
             if generation >= 0:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
             return self.add(group_id)
-        self.groups[group_id].machine.validate_commit(member_id, instance_id, generation, 0.0)
+        self.groups[group_id].machine.validate_commit(member_id, instance_id, generation, 0.0, principal)
         return self.groups[group_id]
 
     def for_fetch(self, group_id: str) -> Any:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.gateway.api.asking import NODE_ID, FakeBroker, ask, request_class
+from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
+from tests.unit.gateway.api.asking import NODE_ID, FakeBroker, allowed, ask, request_class
 from wireproto.kafka.errors import ErrorCode
 
 Alter = request_class(33)
@@ -16,7 +17,8 @@ TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = range(4)
 OWN = str(NODE_ID)
 
-Resource = tuple[int, str, list[tuple[str, int, str | None]]]
+Configs = list[tuple[str, int, str | None]]
+Resource = tuple[int, str, Configs]
 
 
 def incremental(broker: FakeBroker, *resources: Resource, only: bool = False, version: int = 1) -> Any:
@@ -199,3 +201,91 @@ def test_what_was_set_for_brokers_is_shown_as_it_is_understood_with_its_other_un
     assert shown["log.cleanup.policy"] == ("compact,delete", 2, [2, 5])
     assert shown["log.roll.hours"] == ("168", 5, [5])
     assert configs_of(broker, TOPIC, "t")["segment.ms"] == ("5000", 2, [2, 5])
+
+
+LOGGER, CLIENT_METRICS, GROUP = 8, 16, 32
+NO_TOPIC, DENIED_TOPIC, DENIED_GROUP, DENIED_CLUSTER, INVALID_CONFIG, INVALID = 3, 29, 30, 31, 40, 42
+ALTER_T = (Operation.ALTER_CONFIGS, ResourceType.TOPIC, "t")
+ALTER_NONE = (Operation.ALTER_CONFIGS, ResourceType.TOPIC, "nope")
+ALTER_G = (Operation.ALTER_CONFIGS, ResourceType.GROUP, "g")
+ALTER_CLUSTER = (Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)
+OTHERS = (
+    (Operation.ALTER, ResourceType.TOPIC, "t"),
+    (Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, "nope"),
+    (Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME),
+    (Operation.READ, ResourceType.GROUP, "g"),
+)
+VALID: Configs = [("retention.ms", SET, "5")]
+OF_BROKER: Configs = [("log.retention.ms", SET, "7000")]
+NULL: Configs = [("retention.ms", SET, None)]
+TWICE: Configs = [("retention.ms", SET, "5"), ("retention.ms", SET, "6")]
+
+JUDGED: list[tuple[Resource, object, int, int]] = [
+    ((TOPIC, "t", VALID), ALTER_T, 0, DENIED_TOPIC),
+    ((TOPIC, "t", [("retention.ms", SET, "often")]), ALTER_T, INVALID_CONFIG, DENIED_TOPIC),
+    ((TOPIC, "nope", VALID), ALTER_NONE, NO_TOPIC, DENIED_TOPIC),
+    ((TOPIC, "a/b", VALID), ALTER_T, DENIED_TOPIC, DENIED_TOPIC),
+    ((TOPIC, "t", NULL), ALTER_T, INVALID, INVALID),
+    ((TOPIC, "t", TWICE), ALTER_T, INVALID, INVALID),
+    ((BROKER, OWN, OF_BROKER), ALTER_CLUSTER, 0, DENIED_CLUSTER),
+    ((BROKER, "", OF_BROKER), ALTER_CLUSTER, 0, DENIED_CLUSTER),
+    ((BROKER, OWN, [("log.retention.ms", SET, "often")]), ALTER_CLUSTER, INVALID, INVALID),
+    ((BROKER, "999", OF_BROKER), ALTER_CLUSTER, INVALID, INVALID),
+    ((BROKER, "one", OF_BROKER), ALTER_CLUSTER, INVALID, INVALID),
+    ((CLIENT_METRICS, "m", []), ALTER_CLUSTER, INVALID, DENIED_CLUSTER),
+    ((GROUP, "g", []), ALTER_G, INVALID, DENIED_GROUP),
+    ((77, "what", []), ALTER_CLUSTER, INVALID, INVALID),
+]
+"""What is asked -> the right that it takes, the error of whoever has it, and of whoever has not."""
+
+MESSAGES = {
+    DENIED_TOPIC: "Topic authorization failed.",
+    DENIED_GROUP: "Group authorization failed.",
+    DENIED_CLUSTER: "Cluster authorization failed.",
+}
+CHANGES = [(incremental, 0), (incremental, 1), (legacy, 0), (legacy, 1), (legacy, 2)]
+
+
+def changed(broker: FakeBroker) -> bool:
+    kept = (broker.topics.get("t").configs, broker.dynamic.node, broker.dynamic.cluster)
+    return kept != ({}, {}, {})
+
+
+@pytest.mark.parametrize("only", [False, True])
+@pytest.mark.parametrize(("alter", "version"), CHANGES)
+@pytest.mark.parametrize(("resource", "right", "error", "refused"), JUDGED)
+def test_who_may_change_configs(
+    alter: Any, version: int, only: bool, resource: Resource, right: Any, error: int, refused: int
+) -> None:
+    """Nonsense is that for everybody, and is heard before any right is asked for."""
+    for rights, expected in (((), refused), (OTHERS, refused), ((right,), error)):
+        broker = FakeBroker()
+        broker.add("t")
+        broker.access = allowed(*rights)
+        ((code, message),) = alter(broker, resource, version=version, only=only)
+        assert code == expected
+        if code in MESSAGES:
+            assert message == MESSAGES[code]
+        assert changed(broker) is (code == 0 and not only)
+
+
+@pytest.mark.parametrize(("alter", "version"), CHANGES)
+def test_each_resource_on_its_own(alter: Any, version: int) -> None:
+    broker = FakeBroker()
+    broker.add("t")
+    broker.access = allowed(ALTER_T)
+    asked = ((BROKER, "", OF_BROKER), (TOPIC, "t", VALID), (TOPIC, "u", VALID), (TOPIC, "t", NULL))
+    found = alter(broker, *asked[:3], version=version)
+    assert [code for code, _ in found] == [DENIED_CLUSTER, 0, DENIED_TOPIC]
+    found = alter(broker, *asked, version=version)
+    assert [code for code, _ in found] == [DENIED_CLUSTER, INVALID, DENIED_TOPIC, INVALID]
+
+
+@pytest.mark.parametrize("rights", [(), (ALTER_CLUSTER,)])
+def test_loggers(rights: Any) -> None:
+    """The old request does not know them, so it asks for no right."""
+    broker = FakeBroker()
+    broker.access = allowed(*rights)
+    asked: Resource = (LOGGER, OWN, [("root", SET, "INFO")])
+    assert [code for code, _ in legacy(broker, asked)] == [INVALID]
+    assert [code for code, _ in incremental(broker, asked)] == [INVALID if rights else DENIED_CLUSTER]

@@ -8,7 +8,8 @@ import pytest
 
 from gateway.administration import topic_creation
 from gateway.api import create_partitions
-from tests.unit.gateway.api.asking import NODE_ID, FakeBroker, ask, request_class
+from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
+from tests.unit.gateway.api.asking import NODE_ID, FakeBroker, allowed, ask, request_class
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 Create = request_class(37)
@@ -172,3 +173,45 @@ def test_an_internal_topic_keeps_its_number() -> None:
     assert message is not None
     assert message.startswith("The number of partitions of the internal topic __consumer_offsets cannot")
     assert count(broker, "__consumer_offsets") == 4
+
+
+UNKNOWN, TIMED_OUT, DENIED, INVALID = 3, 7, 29, 42
+ALTER_A = (Operation.ALTER, ResourceType.TOPIC, "a")
+ALTER_NONE = (Operation.ALTER, ResourceType.TOPIC, "nope")
+ALTER_ALL = (Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
+CREATE_A = (Operation.CREATE, ResourceType.TOPIC, "a")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("rights", "a", "nope"),
+    [
+        ((), DENIED, DENIED),
+        ((ALTER_ALL, CREATE_A), DENIED, DENIED),
+        ((ALTER_A,), 0, DENIED),
+        ((ALTER_NONE,), DENIED, UNKNOWN),
+        ((ALTER_A, ALTER_NONE), 0, UNKNOWN),
+    ],
+    ids=["nothing", "other rights", "one topic", "one that is not there", "both"],
+)
+def test_who_may_add_partitions(version: int, rights: Any, a: int, nope: int) -> None:
+    """Rights on the cluster are none here; the answers to what is refused come first."""
+    broker = FakeBroker()
+    broker.add("a")
+    broker.access = allowed(*rights)
+    found = create(broker, topic("a", 2), topic("nope", 2), version=version)
+    expected = sorted([("a", a), ("nope", nope)], key=lambda one: one[1] != DENIED)
+    assert [(name, code) for name, code, _ in found] == expected
+    assert [message for _, code, message in found if code == DENIED] == [None] * [a, nope].count(DENIED)
+    assert count(broker, "a") == (1 if a else 2)
+
+
+def test_a_double_is_that_for_everybody_and_time_runs_out_only_for_what_may_be_changed() -> None:
+    broker = FakeBroker()
+    broker.add("a")
+    broker.access = allowed(ALTER_A)
+    found = create(broker, topic("b", 2), topic("c", 2), topic("b", 2), timeout_ms=0)
+    assert [(name, code) for name, code, _ in found] == [("b", INVALID), ("c", DENIED)]
+    found = create(broker, topic("c", 2), topic("a", 2), timeout_ms=0)
+    assert [(name, code) for name, code, _ in found] == [("c", TIMED_OUT), ("a", TIMED_OUT)]
+    assert count(broker, "a") == 1

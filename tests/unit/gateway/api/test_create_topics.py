@@ -11,7 +11,8 @@ import trio
 
 from gateway.administration import topic_creation
 from gateway.common import log_limit
-from tests.unit.gateway.api.asking import FakeBroker, ask, request_class
+from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
+from tests.unit.gateway.api.asking import FakeBroker, allowed, ask, request_class
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 Create = request_class(19)
@@ -304,3 +305,78 @@ def test_one_topic_waits_for_the_word_of_the_stores_and_not_each(monkeypatch: py
         ("c", ErrorCode.NOT_CONTROLLER),
     ]
     assert tried == ["a"]
+
+
+CREATE_ALL = (Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
+CREATE_A = (Operation.CREATE, ResourceType.TOPIC, "a")
+CREATE_OLD = (Operation.CREATE, ResourceType.TOPIC, "old")
+CONFIGS_OF_A = (Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, "a")
+EXISTS, DENIED, INVALID = 36, 29, 42
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("rights", "expected"),
+    [
+        ((), {"a": DENIED, "b": DENIED, "old": DENIED}),
+        (
+            ((Operation.DESCRIBE, ResourceType.TOPIC, "a"), (Operation.ALTER, *CREATE_ALL[1:])),
+            {"a": DENIED, "b": DENIED, "old": DENIED},
+        ),
+        ((CREATE_ALL,), {"a": 0, "b": 0, "old": EXISTS}),
+        ((CREATE_A,), {"a": 0, "b": DENIED, "old": DENIED}),
+        ((CREATE_A, CREATE_OLD), {"a": 0, "old": EXISTS, "b": DENIED}),
+    ],
+    ids=["nothing", "other rights", "the cluster", "one topic", "one that exists"],
+)
+def test_who_may_create_topics(version: int, rights: Any, expected: dict[str, int]) -> None:
+    """What is refused is answered last, and is not told whether it is there."""
+    broker = FakeBroker()
+    broker.add("old")
+    broker.access = allowed(*rights)
+    asked = (topic("a"), topic("old"), topic("b"))
+    found = errors(broker, *asked, version=version)
+    assert found == sorted(expected.items(), key=lambda item: (item[1] == DENIED, "a old b".find(item[0])))
+    assert sorted(broker.topics.topics) == sorted({"old"} | {n for n, code in expected.items() if code == 0})
+    assert {one["error_message"] for one in create(broker, *asked) if one["error_code"] == DENIED} <= {
+        "Authorization failed."
+    }
+
+
+@pytest.mark.parametrize("only", [False, True])
+@pytest.mark.parametrize("version", [5, 6, 7])
+@pytest.mark.parametrize(
+    "rights", [(CREATE_ALL, CONFIGS_OF_A), (CREATE_A, CONFIGS_OF_A), (CREATE_A,), (CREATE_ALL,)]
+)
+def test_configs_are_told_to_whoever_may_see_them(version: int, only: bool, rights: Any) -> None:
+    broker, unrestricted = FakeBroker(), FakeBroker()
+    broker.access = allowed(*rights)
+    (found,) = create(broker, topic("a", 3), version=version, only=only)
+    (full,) = create(unrestricted, topic("a", 3), version=version, only=only)
+    for one in (found, full):
+        one.pop("topic_id", None)
+    if CONFIGS_OF_A in rights:
+        assert found == full
+    else:
+        hidden = {
+            "topic_config_error_code": 29,
+            "num_partitions": -1,
+            "replication_factor": -1,
+            "configs": [],
+        }
+        assert found == full | hidden
+
+
+def test_badly_named_topics_are_that_for_everybody() -> None:
+    broker = FakeBroker()
+    broker.access = allowed()
+    found = errors(broker, topic("a"), topic("twice"), topic("__cluster_metadata"), topic("twice"))
+    assert found == [("twice", INVALID), ("__cluster_metadata", INVALID), ("a", DENIED)]
+
+
+def test_time_runs_out_only_for_what_may_be_created() -> None:
+    broker = FakeBroker()
+    broker.access = allowed(CREATE_A)
+    assert errors(broker, topic("b"), timeout_ms=0) == [("b", DENIED)]
+    assert errors(broker, topic("a"), topic("b"), timeout_ms=0) == [("a", 7), ("b", 7)]
+    assert broker.topics.all() == []

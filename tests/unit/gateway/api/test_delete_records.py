@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import trio
 
-from tests.unit.gateway.api.asking import FakeBroker, ask, request_class
+from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
+from tests.unit.gateway.api.asking import FakeBroker, allowed, ask, request_class
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 Delete = request_class(21)
@@ -68,3 +69,37 @@ def test_a_partition_that_is_there_twice_gets_its_last_offset_once() -> None:
     made = broker({1: 7}, asked)
     assert delete(made, ("t", [(1, 3)]), ("t", [(1, 7)])) == [("t", 1, 7, 0)]
     assert asked == [[(1, 7)]]
+
+
+UNKNOWN, DENIED = 3, 29
+DELETE_T = (Operation.DELETE, ResourceType.TOPIC, "t")
+DELETE_NONE = (Operation.DELETE, ResourceType.TOPIC, "nowhere")
+OTHERS = (
+    (Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME),
+    (Operation.WRITE, ResourceType.TOPIC, "t"),
+)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("rights", "there", "not_there", "nowhere"),
+    [
+        ((), DENIED, DENIED, DENIED),
+        (OTHERS, DENIED, DENIED, DENIED),
+        ((DELETE_T,), 0, UNKNOWN, DENIED),
+        ((DELETE_NONE,), DENIED, DENIED, UNKNOWN),
+        ((DELETE_T, DELETE_NONE), 0, UNKNOWN, UNKNOWN),
+    ],
+    ids=["nothing", "other rights", "one topic", "one that is not there", "both"],
+)
+def test_who_may_delete_records(version: int, rights: Any, there: int, not_there: int, nowhere: int) -> None:
+    asked: list[list[tuple[int, int]]] = []
+    made = broker({0: 5}, asked)
+    made.access = allowed(*rights)
+    found = delete(made, ("t", [(0, 5), (9, 1)]), ("nowhere", [(0, 0)]), ("t", [(0, 5)]), version=version)
+    assert found == [
+        ("t", 0, 5 if there == 0 else -1, there),
+        ("t", 9, -1, not_there),
+        ("nowhere", 0, -1, nowhere),
+    ]
+    assert asked == [[(0, 5)] if there == 0 else []]

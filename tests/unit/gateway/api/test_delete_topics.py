@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
 
-from tests.unit.gateway.api.asking import FakeBroker, ask, request_class
+from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
+from tests.unit.gateway.api.asking import FakeBroker, allowed, ask, request_class
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 Delete = request_class(20)
@@ -118,3 +120,79 @@ def test_what_the_broker_says_is_the_topics_answer(version: int) -> None:
     broker, _ = three()
     broker.failure = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert delete(broker, version, "a") == [("a", 3)]
+
+
+DELETE_ALL = (Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME)
+DESCRIBE_A = (Operation.DESCRIBE, ResourceType.TOPIC, "a")
+DELETE_A = (Operation.DELETE, ResourceType.TOPIC, "a")  # implies Describe
+DESCRIBE_NONE = (Operation.DESCRIBE, ResourceType.TOPIC, "nope")
+UNKNOWN, DENIED, UNKNOWN_ID = 3, 29, 100
+RIGHTS = {
+    "nothing": (),
+    "other rights": ((Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME), (*DELETE_A[:2], "other")),
+    "the cluster": (DELETE_ALL,),
+    "seen": (DESCRIBE_A, DESCRIBE_NONE),
+    "one topic": (DELETE_A,),
+}
+
+
+@pytest.mark.parametrize("version", [*BY_NAME, 6])
+@pytest.mark.parametrize(
+    ("rights", "a", "b", "nope"),
+    [
+        ("nothing", DENIED, DENIED, DENIED),
+        ("other rights", DENIED, DENIED, DENIED),
+        ("the cluster", 0, 0, UNKNOWN),
+        ("seen", DENIED, DENIED, UNKNOWN),
+        ("one topic", 0, DENIED, DENIED),
+    ],
+)
+def test_who_may_delete_topics_by_name(version: int, rights: str, a: int, b: int, nope: int) -> None:
+    """What one may not see is refused whether it is there or not; the zero id tells nothing."""
+    broker, _ = three()
+    broker.access = allowed(*RIGHTS[rights])
+    if version == 6:
+        found: Any = delete_v6(broker, ("a", None), ("b", None), ("nope", None))
+        assert all(topic_id is None for _, topic_id, code in found if code)
+        found = [(name, code) for name, _, code in found]
+    else:
+        found = delete(broker, version, "a", "b", "nope")
+    assert found == [("a", a), ("b", b), ("nope", nope)]
+    assert left(broker) == [name for name, code in (("a", a), ("b", b), ("c", 1)) if code]
+
+
+@pytest.mark.parametrize(
+    ("rights", "a", "b"),
+    [
+        ("nothing", (None, DENIED), (None, DENIED)),
+        ("other rights", (None, DENIED), (None, DENIED)),
+        ("the cluster", ("a", 0), ("b", 0)),
+        ("seen", ("a", DENIED), (None, DENIED)),
+        ("one topic", ("a", 0), (None, DENIED)),
+    ],
+)
+def test_who_may_delete_topics_by_id(
+    rights: str, a: tuple[str | None, int], b: tuple[str | None, int]
+) -> None:
+    """An id is no secret, the name that belongs to it is one."""
+    broker, (id_a, id_b, _) = three()
+    broker.access = allowed(*RIGHTS[rights])
+    found = delete_v6(broker, (None, id_a), (None, id_b), (None, STRANGER))
+    assert found == [(a[0], id_a, a[1]), (b[0], id_b, b[1]), (None, STRANGER, UNKNOWN_ID)]
+    assert left(broker) == [name for name, code in (("a", a[1]), ("b", b[1]), ("c", 1)) if code]
+
+
+def test_that_a_name_and_an_id_are_one_topic_is_told_to_whoever_may_delete_it() -> None:
+    broker, (id_a, id_b, _) = three()
+    broker.access = allowed(DELETE_A, (Operation.DESCRIBE, ResourceType.TOPIC, "b"))
+    found = delete_v6(broker, ("a", None), (None, id_a), ("b", None), (None, id_b))
+    assert found == [("a", id_a, 42), ("b", None, DENIED), ("b", id_b, DENIED)]
+    assert left(broker) == ["a", "b", "c"]
+
+
+def test_badly_named_topics_are_that_for_everybody() -> None:
+    broker, (id_a, _, _) = three()
+    broker.access = allowed()
+    found = delete_v6(broker, ("a", id_a), (None, None), ("b", None), ("b", None), (None, id_a), (None, id_a))
+    assert [code for _, _, code in found] == [42, 42, 42, 42]
+    assert delete(broker, 5, "a", timeout_ms=0) == [("a", 7)]

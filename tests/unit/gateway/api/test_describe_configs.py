@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from gateway.api import describe_configs
-from tests.unit.gateway.api.asking import ADDRESS, FakeBroker, ask, request_class
+from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
+from tests.unit.gateway.api.asking import ADDRESS, FakeBroker, allowed, ask, request_class
 
 Describe = request_class(32)
 VERSIONS = [1, 2, 3, 4]
@@ -197,3 +198,60 @@ def test_an_answer_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     results = describe(broker, *asked)
     assert [result["error_code"] for result in results] == [0, 0, 44, 0]
     assert [len(result["configs"]) for result in results] == [33, 33, 0, 1]
+
+
+LOGGER, CLIENT_METRICS, GROUP = 8, 16, 32
+NO_TOPIC, DENIED_TOPIC, DENIED_GROUP, DENIED_CLUSTER, INVALID = 3, 29, 30, 31, 42
+SEE_T = (Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, "t")
+SEE_NONE = (Operation.ALTER_CONFIGS, ResourceType.TOPIC, "nope")  # implies DescribeConfigs
+SEE_G = (Operation.DESCRIBE_CONFIGS, ResourceType.GROUP, "g")
+SEE_CLUSTER = (Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)
+OTHERS = (
+    (Operation.DESCRIBE, ResourceType.TOPIC, "t"),
+    (Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME),
+    (Operation.READ, ResourceType.GROUP, "g"),
+)
+ASKED: dict[tuple[int, str], tuple[object, int, int]] = {
+    (TOPIC, "t"): (SEE_T, 0, DENIED_TOPIC),
+    (TOPIC, "nope"): (SEE_NONE, NO_TOPIC, DENIED_TOPIC),
+    (BROKER, "1"): (SEE_CLUSTER, 0, DENIED_CLUSTER),
+    (BROKER, ""): (SEE_CLUSTER, 0, DENIED_CLUSTER),
+    (LOGGER, "1"): (SEE_CLUSTER, INVALID, DENIED_CLUSTER),
+    (CLIENT_METRICS, "m"): (SEE_CLUSTER, 0, DENIED_CLUSTER),
+    (GROUP, "g"): (SEE_G, 0, DENIED_GROUP),
+    (77, "what"): (None, INVALID, INVALID),
+}
+"""Kind and name -> the right that it takes, the error of whoever has it, and of whoever has not."""
+
+MESSAGES = {
+    DENIED_TOPIC: "Topic authorization failed.",
+    DENIED_GROUP: "Group authorization failed.",
+    DENIED_CLUSTER: "Cluster authorization failed.",
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "rights",
+    [(), OTHERS, (SEE_T,), (SEE_NONE,), (SEE_G,), (SEE_CLUSTER,), (SEE_T, SEE_NONE, SEE_G, SEE_CLUSTER)],
+    ids=["nothing", "other rights", "topic", "one that is not there", "group", "cluster", "all"],
+)
+def test_who_may_see_configs(version: int, rights: Any) -> None:
+    """What may not be seen is answered last."""
+    broker = FakeBroker()
+    broker.add("t")
+    broker.access = allowed(*rights)
+    found = describe(broker, *((kind, name, ALL) for kind, name in ASKED), version=version)
+    expected = []
+    for (kind, name), (right, error, refused) in ASKED.items():
+        has_it = right is None or right in rights
+        expected.append((kind, name, error if has_it else refused, not has_it))
+    expected.sort(key=lambda one: one[3])
+    assert [(one["resource_type"], one["resource_name"], one["error_code"]) for one in found] == [
+        one[:3] for one in expected
+    ]
+    for one in found:
+        if (code := one["error_code"]) in MESSAGES:
+            assert (one["error_message"], one["configs"]) == (MESSAGES[code], [])
+        elif (one["resource_type"], one["resource_name"]) in {(TOPIC, "t"), (BROKER, "1")}:
+            assert one["configs"] != []

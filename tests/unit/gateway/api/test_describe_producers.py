@@ -11,7 +11,8 @@ from gateway.api import describe_producers
 from gateway.common.costs import COUNTED, ELEMENT
 from gateway.common.work import Work
 from gateway.log.idempotence.state import PRODUCER_ID_EXPIRATION_MS
-from tests.unit.gateway.api.asking import NOW_MS, FakeBroker, ask, request_class, reserved_for
+from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
+from tests.unit.gateway.api.asking import NOW_MS, FakeBroker, allowed, ask, request_class, reserved_for
 from wireproto.kafka.errors import ErrorCode
 from wireproto.records.control import EndMarker
 
@@ -146,3 +147,42 @@ def test_large_answers_take_from_the_memory_of_large_answers() -> None:
         assert await reserved(1) == 0
 
     trio.run(main)
+
+
+INVALID_NAME, UNKNOWN, DENIED = 17, 3, 29
+READ_T = (Operation.READ, ResourceType.TOPIC, "t")
+READ_NONE = (Operation.READ, ResourceType.TOPIC, "nowhere")
+OTHERS = (
+    (Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME),
+    (Operation.WRITE, ResourceType.TOPIC, "t"),
+)
+
+
+@pytest.mark.parametrize(
+    ("rights", "t", "nowhere"),
+    [
+        ((), DENIED, DENIED),
+        (OTHERS, DENIED, DENIED),
+        ((READ_T,), 0, DENIED),
+        ((READ_NONE,), DENIED, UNKNOWN),
+        ((READ_T, READ_NONE), 0, UNKNOWN),
+    ],
+    ids=["nothing", "other rights", "one topic", "one that is not there", "both"],
+)
+def test_who_may_know_of_producers(rights: Any, t: int, nowhere: int) -> None:
+    """An invalid name is that for everybody, and what is not told takes no memory."""
+    broker = FakeBroker()
+    state = broker.add("t").partitions[0].producers.state
+    for producer_id in range(300):
+        state.applied(producer_id, 0, 0, 1, 2, NOW_MS, NOW_MS)
+    broker.access = allowed(*rights)
+    found = describe(broker, ("t", [0, 7]), ("nowhere", [0]), ("a/b", [0]))
+    assert [(name, index, code, len(producers)) for name, index, code, producers in found] == [
+        ("t", 0, t, 0 if t else 300),
+        ("t", 7, t or UNKNOWN, 0),
+        ("nowhere", 0, nowhere, 0),
+        ("a/b", 0, INVALID_NAME, 0),
+    ]
+    topics = [Describe.TopicRequest(name="t", partition_indexes=[0])]
+    reserved = trio.run(reserved_for, broker, Describe(version=0, topics=topics))
+    assert bool(reserved) is (t == 0)

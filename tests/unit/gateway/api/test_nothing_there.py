@@ -13,7 +13,6 @@ Acls = request_class(29)
 NewAcls = request_class(30)
 AclsDeleted = request_class(31)
 Quotas = request_class(48)
-Users = request_class(50)
 Quorum = request_class(55)
 Resources = request_class(74)
 
@@ -82,16 +81,6 @@ def test_there_are_no_quotas(version: int, components: list[tuple[str, int, str 
     answer = ask(FakeBroker(), Quotas(version=version, components=made, strict=False))
     assert (answer["error_code"], answer["entries"]) == (code, None if code else [])
     assert bool(answer["error_message"]) is bool(code)
-
-
-def test_nobody_has_scram_credentials() -> None:
-    def users(*names: str) -> list[tuple[str, int]]:
-        made = [Users.UserName(name=name) for name in names]
-        answer = ask(FakeBroker(), Users(version=0, users=made or None))
-        return [(one["user"], one["error_code"]) for one in answer["results"]]
-
-    assert users() == []
-    assert users("u", "v", "u") == [("u", 92), ("v", 91)]
 
 
 def quorum(version: int, *topics: tuple[str, list[int]]) -> Any:

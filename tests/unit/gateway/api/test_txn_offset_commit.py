@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,9 +12,14 @@ import trio
 
 from gateway.journal.lane import TransactionOf
 from gateway.produce.verification import ASKED_AT_MOST
+from gateway.security.access import Question
+from gateway.security.acls import Operation, ResourceType
+from gateway.security.principal import Principal
 from gateway.transactions.verifier import Producing
-from tests.unit.gateway.api.asking import NOW_MS, FakeBroker, ask, request_class
+from tests.unit.gateway.api.asking import ALICE, NOW_MS, FakeBroker, allowed, ask, request_class
+from tests.unit.gateway.api.needs import Need, Scene, check_needs, versions
 from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.kafka.schemas import RESPONSE_CLASSES
 
 Commit = request_class(28)
 NONE = ErrorCode.NONE
@@ -35,6 +41,7 @@ class Coordinators:
         self.group_error = NONE
         self.written: list[tuple[TransactionOf, dict[Any, Any]]] = []
         self.members: list[tuple[Any, ...]] = []
+        self.principals: list[Principal | None] = []
         broker.groups = SimpleNamespace(  # type: ignore[assignment]
             partition_of=self._partition_of,
             for_transactional_commit=self._group,
@@ -56,6 +63,7 @@ class Coordinators:
 
     def _group(self, group_id: str, *who: Any) -> Any:
         self.members.append((group_id, *who[:3]))
+        self.principals.append(who[-1])
         if self.group_error is not NONE:
             raise KafkaError(self.group_error)
         return SimpleNamespace(group_id=group_id)
@@ -80,10 +88,8 @@ def both(broker: FakeBroker) -> Coordinators:
     return Coordinators(broker)
 
 
-def commit(
-    broker: FakeBroker, version: int, *offsets: tuple[str, int, str | None], group: str = "g", **fields: Any
-) -> Answered:
-    """Each (topic, partition, metadata) gets offset 5; the errors by topic and partition."""
+def request_of(version: int, *offsets: tuple[str, int, str | None], group: str = "g", **fields: Any) -> Any:
+    """Each (topic, partition, metadata) gets offset 5."""
     of = Commit.TxnOffsetCommitRequestTopic
     topics: dict[str, list[Any]] = {}
     for name, index, metadata in offsets:
@@ -92,21 +98,24 @@ def commit(
             partition_index=index, committed_offset=5, committed_metadata=metadata, **epoch
         )
         topics.setdefault(name, []).append(one)
-    answer = ask(
-        broker,
-        Commit(
-            version=version,
-            transactional_id="tx",
-            group_id=group,
-            producer_id=PID,
-            producer_epoch=EPOCH,
-            topics=[of(name=name, partitions=ones) for name, ones in topics.items()],
-            **fields,
-        ),
+    return Commit(
+        version=version,
+        transactional_id="tx",
+        group_id=group,
+        producer_id=PID,
+        producer_epoch=EPOCH,
+        topics=[of(name=name, partitions=ones) for name, ones in topics.items()],
+        **fields,
     )
+
+
+def commit(
+    broker: FakeBroker, version: int, *offsets: tuple[str, int, str | None], **fields: Any
+) -> Answered:
+    """The errors by topic and partition."""
     return {
         topic["name"]: {one["partition_index"]: one["error_code"] for one in topic["partitions"]}
-        for topic in answer["topics"]
+        for topic in ask(broker, request_of(version, *offsets, **fields))["topics"]
     }
 
 
@@ -208,3 +217,73 @@ def test_what_changes_each_time_is_to_be_sent_again(broker: FakeBroker, both: Co
     assert len(both.asked) == ASKED_AT_MOST
     assert both.written == []
     assert len(both.partition.producers.guards) == 0
+
+
+# what it needs ----------------------------------------------------------------------------------------------
+
+WRITE_ID: Question = (Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "tx")
+READ_GROUP: Question = (Operation.READ, ResourceType.GROUP, "g")
+READ_TOPIC: Question = (Operation.READ, ResourceType.TOPIC, "t")
+
+
+@asynccontextmanager
+async def scene() -> AsyncIterator[Scene]:
+    broker = FakeBroker()
+    broker.add("t", 2)
+    coordinators = Coordinators(broker)
+    await trio.lowlevel.checkpoint()
+    yield Scene(broker, lambda: (list(coordinators.asked), list(coordinators.written)))
+
+
+@pytest.mark.parametrize("version", versions(28))
+def test_offsets_are_committed_by_who_may_use_the_id_and_read_the_group_and_the_topic(version: int) -> None:
+    of = RESPONSE_CLASSES[28].TxnOffsetCommitResponseTopic
+
+    def refused(error: ErrorCode) -> Any:
+        partitions = [
+            of.TxnOffsetCommitResponsePartition(partition_index=i, error_code=error) for i in (1, 9)
+        ]
+        return RESPONSE_CLASSES[28](throttle_time_ms=0, topics=[of(name="t", partitions=partitions)])
+
+    needs = [
+        Need(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, (WRITE_ID,), refused),
+        Need(ErrorCode.GROUP_AUTHORIZATION_FAILED, (READ_GROUP,), refused),
+        Need(ErrorCode.TOPIC_AUTHORIZATION_FAILED, (READ_TOPIC,), refused),
+    ]
+    trio.run(check_needs, scene, request_of(version, ("t", 1, ""), ("t", 9, "")), needs)
+
+
+@pytest.mark.parametrize("version", versions(28))
+def test_topics_that_may_not_be_read_are_left_out_of_the_commit(
+    broker: FakeBroker, both: Coordinators, version: int
+) -> None:
+    broker.add("hidden")
+    broker.access = allowed(WRITE_ID, READ_GROUP, READ_TOPIC)
+    hidden, missing = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    wanted = [("hidden", 0, ""), ("hidden", 9, ""), ("t", 1, ""), ("t", 9, ""), ("nowhere", 0, "")]
+    assert commit(broker, version, *wanted) == {
+        "hidden": {0: hidden, 9: hidden},
+        "t": {1: 0, 9: missing},
+        "nowhere": {0: hidden},
+    }
+    assert [list(offsets) for _, offsets in both.written] == [[("t", 1)]]
+
+
+@pytest.mark.parametrize("version", versions(28))
+def test_what_is_refused_whole_is_answered_as_it_is_named(broker: FakeBroker, version: int) -> None:
+    broker.access = allowed(READ_GROUP, READ_TOPIC)
+    request = request_of(version, ("t", 1, ""), ("t", 1, ""))
+    request.topics = [*request.topics, *request.topics]
+    refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    partitions = [{"partition_index": 1, "error_code": refused}] * 2
+    assert ask(broker, request)["topics"] == [{"name": "t", "partitions": partitions}] * 2
+
+
+@pytest.mark.parametrize("version", versions(28))
+def test_the_group_is_told_who_commits_where_it_makes_a_difference(
+    broker: FakeBroker, both: Coordinators, version: int
+) -> None:
+    commit(broker, version, ("t", 0, ""))
+    broker.access = allowed(WRITE_ID, READ_GROUP, READ_TOPIC)
+    commit(broker, version, ("t", 0, ""))
+    assert both.principals == [None, ALICE]

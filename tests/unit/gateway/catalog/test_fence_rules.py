@@ -44,6 +44,11 @@ OWN = {
     keys.PREFERRED: keys.preferred_key(TOPIC, 3),
     keys.FEATURES: keys.FEATURES,
     keys.REGISTERED: keys.REGISTERED,
+    keys.ACLS: keys.ACLS + "0" * 32,
+    keys.QUOTAS: f"{keys.QUOTAS}D",
+    keys.SCRAM: keys.scram_key("alice"),
+    keys.SCRAM_SECRET: keys.SCRAM_SECRET,
+    keys.TOKENS: keys.token_key("A" * 22),
 }
 OF_PARTITION = {
     keys.PARTITIONS: RECORD,

@@ -140,3 +140,17 @@ def test_a_catalog_that_is_away_is_said_before_and_meanwhile() -> None:
         assert work.log == ["first begins", "first ends", "third begins", "third ends"]
 
     run(body)
+
+
+def test_while_nothing_may_be_changed_nothing_begins() -> None:
+    async def body(changes: Changes, work: Work, _catalog: Catalog, _nursery: trio.Nursery) -> None:
+        work.let.set()
+        changes.forbidden = lambda: "the audit cannot be written"
+        with pytest.raises(KafkaError, match="nothing may be changed at present: the audit") as raised:
+            await changes.make(work.change("a"))
+        assert raised.value.code is ErrorCode.POLICY_VIOLATION
+        assert work.log == []
+        changes.forbidden = lambda: None
+        assert await changes.make(work.change("a")) == "a"
+
+    run(body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from typing import Any
@@ -12,6 +13,7 @@ import trio
 from gateway.catalog import keys
 from gateway.catalog.interface import MAX_KEY_BYTES, MAX_VALUE_BYTES
 from gateway.catalog.snapshot import snapshot
+from gateway.cluster.acls import key_of, unpack
 from gateway.cluster.exported import (
     Exported,
     NotAnExport,
@@ -25,6 +27,7 @@ from gateway.cluster.lineage import CatalogHistory, Life, Lineage
 from gateway.cluster.rebuild import SPARE_EPOCHS
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 
+ACL = [2, "t", 3, "User:a", "*", 3, 3]
 ENTRIES: dict[str, Any] = {
     keys.topic_key("orders"): {
         "id": "0" * 32,
@@ -32,6 +35,7 @@ ENTRIES: dict[str, Any] = {
         "replication_factor": 1,
         "configs": {"a": "\u00e9"},
     },
+    key_of(unpack(keys.pack(ACL))): ACL,
     keys.PRODUCER_IDS: 5000,
     keys.LEADER_EPOCH: 70,
     keys.closing_key("A"): {"end": 1},
@@ -116,7 +120,12 @@ def whole(*entries: Any, **header: Any) -> list[str]:
     return [*lines, json.dumps({"entries": len(lines) - 1, "sha256": digest}) + "\n"]
 
 
-CLUSTER_LINE = {"key": keys.CLUSTER, "value": {"id": "C1", "format": 1}}
+HASH = base64.b64encode(bytes(32)).decode()
+A_USER: dict[str, Any] = {
+    "SCRAM-SHA-256": {"salt": "AAAA", "stored_key": HASH, "server_key": HASH, "iterations": 4096}
+}
+HALF_A_USER = {"SCRAM-SHA-256": A_USER["SCRAM-SHA-256"] | {"server_key": "AAAA"}}
+CLUSTER_LINE: dict[str, Any] = {"key": keys.CLUSTER, "value": {"id": "C1", "format": 1}}
 UNREADABLE = {
     "a key twice": whole(CLUSTER_LINE, {"key": "/a", "value": 1}, {"key": "/a", "value": 2}),
     "a key that is a number": whole(CLUSTER_LINE, {"key": 1, "value": 1}),
@@ -133,9 +142,19 @@ UNREADABLE = {
     "a life that cannot be read": whole(CLUSTER_LINE, {"key": keys.LIVES + "G1", "value": []}),
     "a lineage that cannot be read": whole(CLUSTER_LINE, {"key": keys.LINEAGE, "value": {}}),
     "a topic that cannot be read": whole(CLUSTER_LINE, {"key": keys.topic_key("orders"), "value": {}}),
+    "a delegation token that cannot be read": whole(
+        CLUSTER_LINE, {"key": keys.token_key("A" * 22), "value": {"owner": ["User", "alice"]}}
+    ),
+    "an ACL that cannot be read": whole(CLUSTER_LINE, {"key": keys.ACLS + "0" * 32, "value": [2, "t", 3]}),
+    "an ACL at another key": whole(CLUSTER_LINE, {"key": keys.ACLS + "0" * 32, "value": ACL}),
     "a segment that cannot be read": whole(CLUSTER_LINE, {"key": keys.SEGMENTS + "x", "value": []}),
     "a topic without end": whole(CLUSTER_LINE, {"key": keys.topic_key("a"), "base64": "W1tb" * 50_000}),
     "producer ids that are none": whole(CLUSTER_LINE, {"key": keys.PRODUCER_IDS, "value": "x"}),
+    "a user with nothing": whole(CLUSTER_LINE, {"key": keys.scram_key("u"), "value": {}}),
+    "a user with half a hash": whole(CLUSTER_LINE, {"key": keys.scram_key("u"), "value": HALF_A_USER}),
+    "a user who is written otherwise": whole(CLUSTER_LINE, {"key": keys.SCRAM + "%75", "value": A_USER}),
+    "a secret that is short": whole(CLUSTER_LINE, {"key": keys.SCRAM_SECRET, "base64": "AAAA"}),
+    "another secret": whole(CLUSTER_LINE, {"key": keys.SCRAM_SECRET + "s", "base64": "AAAA"}),
     "a leader epoch that is none": whole(CLUSTER_LINE, {"key": keys.LEADER_EPOCH, "value": 1 << 31}),
 }
 
@@ -148,6 +167,11 @@ def test_what_no_export_says_is_refused_before_anything_is_written(lines: list[s
 
 def test_a_file_that_is_whole_is_taken_whoever_made_it() -> None:
     assert read_export(whole(CLUSTER_LINE, {"key": "/a", "value": 1})).entries["/a"] == b"1"
+    user = {"key": keys.scram_key("u"), "value": A_USER}
+    secret = {"key": keys.SCRAM_SECRET, "base64": HASH}
+    taken = imported_entries(read_export(whole(CLUSTER_LINE, user, secret)), older=False)
+    assert taken[keys.scram_key("u")] == keys.pack(A_USER)
+    assert taken[keys.SCRAM_SECRET] == bytes(32)
 
 
 def test_an_import_begins_a_new_lineage_and_takes_no_notes() -> None:
@@ -161,6 +185,7 @@ def test_an_import_begins_a_new_lineage_and_takes_no_notes() -> None:
     assert sorted(key for key in entries if not key.startswith(keys.LIVES)) == sorted(
         [
             *(keys.LINEAGE, keys.topic_key("orders"), keys.PRODUCER_IDS, keys.LEADER_EPOCH, *SNAPSHOT),
+            key_of(unpack(keys.pack(ACL))),
             *(keys.left_over_key(address) for address in "BC"),
         ]
     )

@@ -14,12 +14,17 @@ from gateway.broker import Broker
 from gateway.catalog import interface, keys
 from gateway.cluster.feature_levels import PREFERRED_LEADERS
 from gateway.cluster.features import FeatureMissing
+from gateway.cluster.scram_users import Deletion, Refusal
 from gateway.cluster.stores import StoreEntry
 from gateway.leadership.records import FinalizedFeatures, pack_features
 from gateway.leadership.slots import slot_of
 from gateway.log.partition import PartitionState
 from gateway.log.topic import Topic
+from gateway.quotas.entities import IP, USER, Entity
+from gateway.quotas.places import PlaceLimits
+from gateway.security.scram import Hash
 from tests.unit.gateway.catalog.memory import MemoryCatalog, put_many
+from tests.unit.gateway.cluster.test_scram_users import upsertion
 from tests.unit.gateway.log.fake_log import FakeLog
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -45,7 +50,12 @@ class Two:
         return {
             topic.name: (topic.id, topic.configs, topic.settings, len(topic.partitions), topic.revision)
             for topic in broker.topics.all()
-        } | {"configs": broker.dynamic.in_force, "partitions": broker.topics.partition_count()}
+        } | {
+            "configs": broker.dynamic.in_force,
+            "partitions": broker.topics.partition_count(),
+            "quotas": dict(broker.quotas.all()),
+            "places": broker.quotas.places.limits,
+        }
 
 
 Body = Callable[[Two], Awaitable[None]]
@@ -306,3 +316,94 @@ def test_a_gateway_that_cannot_do_a_level_ends() -> None:
 
     with pytest.RaisesGroup(FeatureMissing):
         run(body)
+
+
+ALICE: Entity = frozenset({(USER, "alice")})
+ADDRESS: Entity = frozenset({(IP, "10.0.0.1")})
+
+
+def throttle_ms(broker: Broker, size: int) -> int:
+    charges = broker.quotas.clients.charges("alice", "app")
+    charges.produced(size)
+    return charges.throttle_ms
+
+
+def test_quotas_are_in_force_on_both_and_each_counts_for_itself() -> None:
+    async def body(two: Two) -> None:
+        rate = {"connection_creation_rate": 10.0}
+        await two.first.alter_quotas(
+            {ALICE: {"producer_byte_rate": 100}, ADDRESS: rate}, {ADDRESS: "10.0.0.1"}
+        )
+        # Who has changed them finds them in force at once.
+        assert throttle_ms(two.first, 2_000) == 10_000
+        await wait_all_tasks_blocked()
+        assert two.second.quotas.connections.is_on
+        assert [throttle_ms(two.second, size) for size in (1_000, 1_000)] == [0, 10_000]
+        await two.first.alter_quotas({ALICE: {"producer_byte_rate": None}, ADDRESS: dict.fromkeys(rate)}, {})
+        await wait_all_tasks_blocked()
+        for broker in (two.first, two.second):
+            assert not broker.quotas.clients.is_on
+            assert not broker.quotas.connections.is_on
+            assert throttle_ms(broker, 10**9) == 0
+
+
+def test_users_come_in_by_what_another_gateway_was_told() -> None:
+    async def body(two: Two) -> None:
+        assert await two.first.alter_user(upsertion("alice")) is None
+        await wait_all_tasks_blocked()
+        assert two.second.scram_users.known(Hash.SHA_256, "alice") is not None
+        assert await two.second.alter_user(Deletion("alice", 1)) is None
+        await two.first.following.take()
+        assert two.first.scram_users.of("alice") is None
+        assert await two.first.alter_user(Deletion("alice", 1)) is Refusal.NONE_THERE
+
+    run(body)
+
+
+def test_quotas_are_taken_anew_where_the_history_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(two: Two) -> None:
+        await two.first.alter_quotas({ALICE: {"producer_byte_rate": 100}}, {})
+        await wait_all_tasks_blocked()
+        monkeypatch.setattr(MemoryCatalog, "changes", lose_history)
+        await two.first.quotas.alter({ALICE: {"producer_byte_rate": None}}, {})
+        await two.first.quotas.alter({frozenset({(USER, None)}): {"producer_byte_rate": 200}}, {})
+        for broker in (two.first, two.second):
+            await broker.following.take()
+            assert dict(broker.quotas.all()) == {frozenset({(USER, None)}): {"producer_byte_rate": 200}}
+            assert throttle_ms(broker, 4_000) == 10_000
+
+    run(body)
+
+
+def lose_history(_catalog: MemoryCatalog, _revision: int) -> Any:
+    raise interface.HistoryLost(0)
+
+
+def test_places_are_bounded_on_both() -> None:
+    async def body(two: Two) -> None:
+        configs = {"max.connections": "7", "max.connections.per.ip.overrides": "10.0.0.1:2,::1:3"}
+        await two.first.alter_broker(None, lambda _before: configs)
+        await wait_all_tasks_blocked()
+        for broker in (two.first, two.second):
+            limits = broker.quotas.places.limits
+            assert limits == PlaceLimits(all=7, of_some={"10.0.0.1": 2, "0:0:0:0:0:0:0:1": 3})
+        await two.first.alter_broker(None, lambda _before: {})
+        await wait_all_tasks_blocked()
+        assert two.second.quotas.places.limits == PlaceLimits()
+
+
+def test_a_user_is_made_to_the_end_though_who_asked_is_gone() -> None:
+    async def body(two: Two) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(two.first.changes.run)
+            await wait_all_tasks_blocked()
+            with trio.CancelScope() as gone:
+                gone.cancel()
+                await two.first.alter_user(upsertion("alice"))
+            assert gone.cancelled_caught
+            assert await two.first.alter_user(upsertion("bob")) is None
+            nursery.cancel_scope.cancel()
+        assert [user for user, _ in two.first.scram_users.all()] == ["alice", "bob"]
+        assert [user for user, _ in two.second.scram_users.all()] == ["alice", "bob"]
+
+    run(body)

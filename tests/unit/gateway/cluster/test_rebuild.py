@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,12 +12,15 @@ import pytest
 import trio
 
 from gateway.catalog import keys
+from gateway.cluster import quotas
+from gateway.cluster.acls import key_of, pack
 from gateway.cluster.found_segments import CannotRebuild, End, FoundSegment, check_chain
 from gateway.cluster.rebuild import LOST_BLOCKS, SPARE_EPOCHS, read_back
 from gateway.log.compaction.rules import CompactionLimits, cleanable
 from gateway.log.idempotence.producer_ids import BLOCK
 from gateway.log.recovery.chain_check import what_contradicts
 from gateway.log.segment import Segment
+from gateway.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from mesh.protocol.address_state import Phase
 from mesh.reader import NotServed
 from wireproto.dafka.additions import (
@@ -494,6 +498,22 @@ def keeping(entries: dict[str, Any], *, sequences: tuple[int, ...] = (9, 9, 9)) 
     return stores
 
 
+def test_users_and_acls_come_back_from_the_newest_copy() -> None:
+    """Without them everybody could do what an ACL denies him, and nobody could come in by a password."""
+    acl = Acl(ResourceType.TOPIC, "t", PatternType.LITERAL, "User:a", "*", Operation.READ, Permission.DENY)
+    keyed = base64.b64encode(bytes(32)).decode()
+    user = {"SCRAM-SHA-256": {"salt": "AAAA", "stored_key": keyed, "server_key": keyed, "iterations": 4096}}
+    secret = "thirty characters and 2 quotes"
+    more = {keys.scram_key("alice"): user, keys.SCRAM_SECRET: secret, key_of(acl): keys.unpack(pack(acl))}
+    quota = quotas.Kept(frozenset({("user", "alice")}), {"producer_byte_rate": 5.0})
+    more[quotas.key_of(quota.entity)] = keys.unpack(quotas.pack(quota))
+    entries = keeping(topic_of("orders") | more).rebuilt()
+    assert {key: entries.get(key) for key in more} == more
+    damaged = keeping(topic_of("orders") | more | {keys.scram_key("bob"): {"SCRAM-SHA-1": {}}})
+    with pytest.raises(CannotRebuild, match="/scram/bob"):
+        damaged.rebuilt()
+
+
 def test_what_was_never_written_comes_back_from_the_newest_copy() -> None:
     more = {keys.broker_configs_key(None): {"log.retention.ms": "5"}, keys.PRODUCER_IDS: 70_000}
     stores = keeping(topic_of("never", partitions=7, configs={"a": "b"}) | more, sequences=(8, 9, 3))
@@ -508,6 +528,16 @@ def test_what_was_never_written_comes_back_from_the_newest_copy() -> None:
     assert entries[keys.LINEAGE]["parent_sequence"] == 9
     assert entries[keys.LINEAGE]["settled"]
     assert entries[keys.LINEAGE]["lineage"] != "H1"
+
+
+def test_delegation_tokens_come_back_from_the_newest_copy() -> None:
+    """Without them programs could not come in any more."""
+    alice = ["User", "alice"]
+    times = {"issued_ms": 1, "expires_ms": 2, "max_ms": 3}
+    token = {"owner": alice, "requester": alice, "renewers": [], "secret": "mark", **times}
+    kept = {keys.token_key("A" * 22): token}
+    entries = keeping(kept).rebuilt()
+    assert {key: entries[key] for key in kept} == kept
 
 
 def test_the_copy_tells_of_topics_and_announcements_of_partitions_that_it_does_not_know() -> None:

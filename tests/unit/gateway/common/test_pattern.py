@@ -37,3 +37,19 @@ def test_a_long_pattern_is_refused() -> None:
     Pattern("a" * MAX_PATTERN_LENGTH)
     with pytest.raises(InvalidPattern):
         Pattern("a" * (MAX_PATTERN_LENGTH + 1))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "parts"),
+    [
+        ("CN=(.*?),OU=(.*)", "CN=ä,OU=b", ("CN=ä,OU=b", "ä", "b")),
+        ("CN=(.*?)", "CN=abc", ("CN=abc", "abc")),
+        ("(a)|(b)", "b", ("b", "", "b")),
+        ("ab", "ab", ("ab",)),
+        ("a(b)", "abc", None),
+    ],
+)
+def test_what_matches_is_taken_apart(pattern: str, text: str, parts: tuple[str, ...] | None) -> None:
+    made = Pattern(pattern)
+    assert made.taken_apart(text) == parts
+    assert parts is None or made.groups == len(parts) - 1

@@ -129,3 +129,26 @@ def test_a_broker_config_that_may_change_refuses_nonsense(name: str) -> None:
         return
     with pytest.raises(KafkaError, match="INVALID_REQUEST"):
         validate_broker_configs({name: "nonsense"})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", None),
+        ("10.0.0.1:5", None),
+        (" 10.0.0.1 : 5 , ::1:0 , ", None),
+        ("localhost:5", "names of hosts are not taken"),
+        ("10.0.0.1", "write it as ADDRESS:COUNT"),
+        ("10.0.0.1:", "'' is no number"),
+        ("10.0.0.1:-1", "'-1' is no number"),
+        ("10.0.0.1:2147483648", "'2147483648' is no number from 0 to 2147483647"),
+        ("10.0.0.1:1" + "0" * 90, "is no number"),
+    ],
+)
+def test_connections_of_certain_addresses(text: str, said: str | None) -> None:
+    configs = {"max.connections.per.ip.overrides": text}
+    if said is None:
+        validate_broker_configs(configs)
+    else:
+        with pytest.raises(KafkaError, match=said):
+            validate_broker_configs(configs)

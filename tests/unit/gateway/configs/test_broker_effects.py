@@ -9,6 +9,7 @@ import pytest
 
 from dafka.commands.options import OPTIONS
 from gateway.administration.broker_values import own_broker_configs
+from gateway.cluster.cluster import TOKENS_SWEPT_SECONDS
 from gateway.configs.broker_configs import broker_configs
 from gateway.configs.broker_validation import (
     NO_EFFECT,
@@ -23,16 +24,20 @@ from gateway.groups.expiry import CHECK_SECONDS
 from gateway.groups.internal_topic import OFFSETS_TOPIC_CONFIGS, OFFSETS_TOPIC_PARTITIONS
 from gateway.groups.offsets import OFFSET_METADATA_MAX_BYTES
 from gateway.journal.group_commit import WRITE_TIMEOUT_SECONDS
+from gateway.quotas.rate import KAFKAS_WINDOWS
 from gateway.transactions.coordinator import MAX_TIMEOUT_MS
 from gateway.transactions.internal_topic import TRANSACTION_TOPIC_CONFIGS, TRANSACTION_TOPIC_PARTITIONS
 from gateway.transactions.sweep import EXPIRATION_MS, EXPIRY_SECONDS, TIMEOUTS_SECONDS
 from tests.docs import broker_effects
-from tests.docs.broker_effects import BY_OPTION, HELD, TOLD, effect_of
+from tests.docs.broker_effects import BY_OPTION, HELD, TOLD, WHILE_IT_RUNS, effect_of
 from tests.unit.gateway.api.asking import FakeBroker
 from wireproto.kafka.errors import KafkaError
 
 CONSTANTS: dict[str, object] = {
     "connections.max.idle.ms": int(IDLE_SECONDS * 1000),
+    "controller.quota.window.num": KAFKAS_WINDOWS.samples,
+    "controller.quota.window.size.seconds": KAFKAS_WINDOWS.each_ms // 1000,
+    "delegation.token.expiry.check.interval.ms": int(TOKENS_SWEPT_SECONDS * 1000),
     "delete.topic.enable": "true",
     "fetch.max.bytes": MAX_RESPONSE_BYTES,
     "offset.metadata.max.bytes": OFFSET_METADATA_MAX_BYTES,
@@ -40,6 +45,8 @@ CONSTANTS: dict[str, object] = {
     "offsets.retention.check.interval.ms": int(CHECK_SECONDS * 1000),
     "offsets.topic.num.partitions": OFFSETS_TOPIC_PARTITIONS,
     "offsets.topic.segment.bytes": OFFSETS_TOPIC_CONFIGS["segment.bytes"],
+    "quota.window.num": KAFKAS_WINDOWS.samples,
+    "quota.window.size.seconds": KAFKAS_WINDOWS.each_ms // 1000,
     "socket.request.max.bytes": MAX_REQUEST_BYTES,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": int(TIMEOUTS_SECONDS * 1000),
     "transaction.max.timeout.ms": MAX_TIMEOUT_MS,
@@ -64,7 +71,7 @@ def test_what_a_gateway_shows_of_its_own_is_by_an_option_or_told() -> None:
             "partitions", "auto_create_topics", "retention_check_interval_ms", "compaction_backoff_ms",
             "group_initial_rebalance_delay_ms", "group_min_session_timeout_ms",
             "group_max_session_timeout_ms", "group_max_size", "offsets_retention_minutes",
-            "fetch_session_slots",
+            "fetch_session_slots", "delegation_token_expiry_time_ms", "delegation_token_max_lifetime_ms",
         ),
         0,
     )  # fmt: skip
@@ -79,7 +86,7 @@ def test_options_exist() -> None:
 
 
 def test_each_config_is_of_one_kind() -> None:
-    kinds = [set(BY_OPTION), set(TOLD), set(HELD), set(TOPIC_DEFAULTS), set(NO_EFFECT)]
+    kinds = [set(BY_OPTION), set(TOLD), set(HELD), set(TOPIC_DEFAULTS), set(NO_EFFECT), set(WHILE_IT_RUNS)]
     for kind in kinds:
         assert kind <= broker_configs().keys()
     assert len(set().union(*kinds)) == sum(map(len, kinds))
@@ -87,7 +94,8 @@ def test_each_config_is_of_one_kind() -> None:
 
 def test_only_these_can_be_set_while_it_runs() -> None:
     for name in (*NO_EFFECT, *TOPIC_DEFAULTS, *OWN_EFFECT):
-        validate_broker_configs({name: broker_configs()[name].default or "1"})
+        default = broker_configs()[name].default
+        validate_broker_configs({name: "1" if default is None else default})
     for name in {*BY_OPTION, *TOLD, *HELD} - {*OWN_EFFECT}:
         with pytest.raises(KafkaError, match="Cannot update these configs dynamically"):
             validate_broker_configs({name: "1"})
@@ -100,6 +108,7 @@ def test_only_these_can_be_set_while_it_runs() -> None:
         ("log.preallocate", "default of preallocate: accepted, no effect"),
         ("group.max.size", "set by --group-max-size"),
         ("log.cleaner.backoff.ms", "set by --compaction-backoff-ms, and while it runs"),
+        ("max.connections", "set while it runs"),
         ("node.id", "says what is so"),
         (
             "offset.metadata.max.bytes",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import ssl
 import subprocess
@@ -11,14 +12,18 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from gateway.common.metrics import Metrics
 from gateway.front.certificates import (
+    CERTIFICATE,
     LOOK_SECONDS,
     BadCertificates,
     CertificateFiles,
     Certificates,
     ClientAuth,
 )
-from tests.peers.certificates import self_signed
+from tests.peers.certificates import self_signed, signed
+
+DAYS = re.compile(r"^dafka_tls_certificate_expiry_seconds (.*)$", re.MULTILINE)
 
 Pair = tuple[Path, Path]
 
@@ -118,3 +123,42 @@ def test_other_files_are_read_again_and_half_a_pair_is_not(
             nursery.cancel_scope.cancel()
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_how_long_it_is_good_for_is_shown_and_changes_with_it(
+    pairs: list[Pair], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+
+    def put(pair: Pair) -> None:
+        shutil.copy(pair[0], certificate)
+        shutil.copy(pair[1], key)
+
+    put(pairs[0])
+    made, metrics = Certificates(CertificateFiles(certificate, key)), Metrics(with_process=False)
+    metrics.register(CERTIFICATE, made)
+
+    def days() -> float:
+        (found,) = DAYS.findall(metrics.text().decode())
+        return float(found) / 86_400
+
+    assert 29 < days() < 30
+    put(self_signed(tmp_path, "longer", days=90))
+    made.read_again()
+    assert 89 < days() < 90
+    assert "ended" not in caplog.text
+    put(signed(tmp_path, pairs[0], "ended", "/CN=localhost", days=-1))
+    made.read_again()
+    assert -2 < days() < -1 + 1e-3
+    assert f"{certificate}: it has ended, at 20" in caplog.text
+    shutil.copy(pairs[1][0], certificate)
+    made.read_again()  # half a pair
+    assert -2 < days() < -1 + 1e-3
+
+
+def test_the_key_may_stand_before_the_certificate(pairs: list[Pair], tmp_path: Path) -> None:
+    certificate, key = pairs[0]
+    both = tmp_path / "both.pem"
+    both.write_text(key.read_text() + "some text\n" + certificate.read_text() + pairs[1][0].read_text())
+    made = Certificates(CertificateFiles(both))
+    assert made.ends == Certificates(CertificateFiles(certificate, key)).ends

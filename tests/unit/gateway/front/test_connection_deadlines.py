@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Awaitable, Callable
 
 import pytest
 import trio
+from kafka.protocol.metadata import ApiVersionsRequest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.common.handlers import Request, Response
@@ -19,6 +21,10 @@ from gateway.front.limits import (
     STARVED_SECONDS,
     Limits,
 )
+from gateway.front.listeners import Listener
+from gateway.security.plain import PlainExchange
+from gateway.security.sasl_session import SaslSession
+from tests.unit.gateway.front.test_authentication import Speaker, with_sasl
 from tests.unit.gateway.kafka_wire import (
     BEGIN,
     ECHO,
@@ -92,6 +98,55 @@ def test_who_connects_and_says_nothing_is_closed() -> None:
         assert reasons(server) == {("deadline",): 1}
 
     serve(body)
+
+
+def test_who_asks_but_never_says_who_he_is_is_closed() -> None:
+    """The one request that may come before that is no reason to wait for long."""
+    clock = MockClock()
+    fakes = with_sasl(Fakes())
+
+    def begin(_listener: Listener) -> SaslSession:
+        return SaslSession({"PLAIN": lambda: PlainExchange(lambda _user, _password: True)})
+
+    async def main() -> None:
+        time = Time(clock)
+        async with (
+            running(fakes=fakes, begin_session=begin) as server,
+            server.client() as unknown,
+            server.client() as known,
+        ):
+            one, other = Speaker(unknown), Speaker(known)
+            await one.ask(ApiVersionsRequest(version=0))
+            await one.handshake()
+            await other.handshake()
+            await other.authenticate()
+            await time.passes(FIRST_REQUEST_SECONDS - 1)
+            assert len(server.server.connections) == 2
+            await time.passes(2)
+            assert await unknown.closed()
+            await time.passes(IDLE_SECONDS - FIRST_REQUEST_SECONDS - 10)
+            assert await other.is_served()
+            assert reasons(server) == {("deadline",): 1}
+
+    run(main, clock=clock)
+
+
+@pytest.mark.parametrize("said", [b"", b"\x16\x03\x01"])
+def test_who_never_begins_to_speak_tls_is_closed(said: bytes) -> None:
+    clock = MockClock()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+
+    async def main() -> None:
+        time = Time(clock)
+        async with running(tls_of=lambda _listener: context) as server, server.client() as client:
+            await client.send(said)
+            await time.passes(FIRST_REQUEST_SECONDS - 1)
+            assert len(server.server.connections) == 1
+            await time.passes(2)
+            assert await client.closed()
+            assert reasons(server) == {("deadline",): 1}
+
+    run(main, clock=clock)
 
 
 def test_who_asks_for_nothing_any_more_is_closed() -> None:

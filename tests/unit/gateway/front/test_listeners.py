@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.front.listeners import InvalidListener, Listener, ListenerSpec, SecurityProtocol, parse_listener
+from gateway.front.listeners import InvalidListener, Listener, ListenerSpec, parse_listener
+from gateway.security.protocol import SecurityProtocol
 
 SASL = SecurityProtocol.SASL_PLAINTEXT
 
@@ -60,7 +61,7 @@ def test_a_listener_written_out_is_the_same_listener(text: str) -> None:
         ("h:" + "9" * 5000, "not a port"),
         ("a b:1", "not a host name"),
         ("-h:1", "not a host name"),
-        ("SSL://127.0.0.1:9092", "'SSL' is not a protocol that is offered"),
+        ("TLS://127.0.0.1:9092", "'TLS' is not a protocol that is offered"),
         ("=h:1", "not a listener name"),
         ("1=h:1", "not a listener name"),
         ("h:1@", "no port"),

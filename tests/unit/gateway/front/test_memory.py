@@ -51,3 +51,22 @@ def test_who_has_to_wait_says_so_first_and_who_gives_up_holds_nothing() -> None:
         assert (first.held, second.held, budget.used) == (0, 10, 10)
 
     trio.run(main)
+
+
+def test_who_moves_goes_on_with_the_other_share_when_all_is_given_back() -> None:
+    one, other, third = Budget(100), Budget(100), Budget(100)
+    account = Account(one)
+    assert account.try_take(10)
+    assert account.try_take(20)
+    account.move(other)
+    account.give_back(10)
+    assert account.try_take(5)  # something is held: of the same share
+    assert (account.held, one.used, other.used) == (25, 25, 0)
+    account.move(third)
+    account.give_back_all()
+    assert account.try_take(7)
+    assert (account.held, one.used, other.used, third.used) == (7, 0, 0, 7)
+    account.give_back_all()
+    account.move(other)
+    assert account.try_take(8)
+    assert (one.used, other.used, third.used) == (0, 8, 0)

@@ -125,3 +125,17 @@ def test_silent_ones_keep_nobody_away(certificate: Path) -> None:
                 await one.aclose()
 
     run(main)
+
+
+def test_a_gateway_that_stops_says_nothing_of_who_is_in_his_handshake(
+    certificate: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with serving(certificate) as server:
+            stream = await trio.open_tcp_stream(*server.address)
+            while not server.server.connections:  # noqa: ASYNC110 - nothing says so
+                await trio.sleep(0.01)
+        await stream.aclose()
+
+    run(main)
+    assert "failed unexpectedly" not in caplog.text

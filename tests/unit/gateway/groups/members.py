@@ -21,6 +21,7 @@ from gateway.groups.events import (
 from gateway.groups.group import GroupMachine
 from gateway.groups.group_state import GroupLimits, GroupState
 from gateway.groups.metadata import GroupMetadata
+from gateway.security.principal import Principal
 from wireproto.kafka.errors import ErrorCode
 
 SESSION_MS = 10_000
@@ -70,6 +71,7 @@ class Machine:
         version: int = 3,
         session_ms: int = SESSION_MS,
         rebalance_ms: int = REBALANCE_MS,
+        principal: Principal | None = None,
     ) -> Ask:
         self._ids += not member_id
         ask = self._ask()
@@ -87,6 +89,7 @@ class Machine:
             version >= 4,
             version >= 9,
             "test",
+            principal,
         )
         self.take(self.machine.join(join, self.now))
         return ask
@@ -100,24 +103,32 @@ class Machine:
         assignments: Mapping[str, bytes] | None = None,
         protocol_type: str | None = None,
         protocol: str | None = None,
+        principal: Principal | None = None,
     ) -> Ask:
         ask = self._ask()
         generation = self.machine.generation if generation is None else generation
-        sync = Sync(ask, member_id, instance, generation, protocol_type, protocol, assignments or {})
+        assignments = assignments or {}
+        sync = Sync(
+            ask, member_id, instance, generation, protocol_type, protocol, assignments, principal
+        )  # fmt: skip
         self.take(self.machine.sync(sync))
         return ask
 
-    def leave(self, *members: tuple[str, str | None]) -> list[ErrorCode]:
+    def leave(self, *members: tuple[str, str | None], principal: Principal | None = None) -> list[ErrorCode]:
         leaving = [Leaving(member_id, instance, "test") for member_id, instance in members]
-        results, effects = self.machine.leave(leaving, self.now)
+        results, effects = self.machine.leave(leaving, self.now, principal)
         self.take(effects)
         return results
 
     def heartbeat(
-        self, member_id: str, generation: int | None = None, instance: str | None = None
+        self,
+        member_id: str,
+        generation: int | None = None,
+        instance: str | None = None,
+        principal: Principal | None = None,
     ) -> ErrorCode:
         generation = self.machine.generation if generation is None else generation
-        return self.machine.heartbeat(member_id, instance, generation, self.now.seconds)
+        return self.machine.heartbeat(member_id, instance, generation, self.now.seconds, principal)
 
     def written(self, error: ErrorCode = ErrorCode.NONE) -> GroupMetadata:
         """The oldest record that waits is written, or not; what it says."""

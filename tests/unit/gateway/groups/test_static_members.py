@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from gateway.groups.events import JoinReply
+from gateway.groups.group import GroupMachine
 from gateway.groups.group_state import GroupState
+from gateway.security.principal import USER, Principal
 from tests.unit.gateway.groups.members import REBALANCE_MS, SESSION_MS, Machine, static_pair
-from wireproto.kafka.errors import ErrorCode
+from wireproto.kafka.errors import ErrorCode, KafkaError
 
 NONE = ErrorCode.NONE
 EMPTY, PREPARING = GroupState.EMPTY, GroupState.PREPARING_REBALANCE
@@ -159,3 +163,118 @@ def test_a_returning_static_member_does_not_leave_a_sync_behind_that_nobody_will
     assert group.synced(group.sync(group.joined(back).member_id, instance="two")).assignment == b"2"
     group.later(REBALANCE * 2)
     assert group.state is STABLE
+
+
+# whose they are ---------------------------------------------------------------------------------------------
+
+ALICE, BOB = Principal(USER, "alice"), Principal(USER, "bob")
+FENCED = ErrorCode.FENCED_INSTANCE_ID
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda group, _: group.error(group.join(instance="two", principal=BOB)),
+        lambda group, member: group.error(group.join(member, instance="two", principal=BOB)),
+        lambda group, member: group.error(group.join(member, principal=BOB)),
+        lambda group, member: group.error(group.sync(member, instance="two", principal=BOB)),
+        lambda group, member: group.error(group.sync(member, principal=BOB)),
+        lambda group, member: group.heartbeat(member, instance="two", principal=BOB),
+        lambda group, member: group.heartbeat(member, principal=BOB),
+        lambda group, _: group.leave(("", "two"), principal=BOB)[0],
+        lambda group, member: group.leave((member, "two"), principal=BOB)[0],
+        lambda group, member: group.leave((member, None), principal=BOB)[0],
+        lambda group, member: commit_error(group, member, "two", BOB),
+        lambda group, member: commit_error(group, member, None, BOB),
+    ],
+    ids=[
+        "joins in its place", "joins as it", "joins by its id", "syncs as it", "syncs by its id",
+        "beats as it", "beats by its id", "removes it", "leaves as it", "leaves by its id",
+        "commits as it", "commits by its id",
+    ],
+)  # fmt: skip
+def test_nobody_else_is_somebodys_static_member(act: Callable[[Machine, str], ErrorCode]) -> None:
+    group = Machine()
+    _, member = static_pair(group, principal=ALICE)
+    assert act(group, member) is FENCED
+    assert group.state is STABLE
+    assert group.writes == []
+    assert group.heartbeat(member, instance="two", principal=ALICE) is NONE
+    assert commit_error(group, member, "two", ALICE) is NONE
+
+
+def commit_error(group: Machine, member: str, instance: str | None, principal: Principal | None) -> ErrorCode:
+    try:
+        group.machine.validate_commit(
+            member, instance, group.machine.generation, group.now.seconds, principal
+        )  # fmt: skip
+    except KafkaError as error:
+        return error.code
+    return NONE
+
+
+@pytest.mark.parametrize("principal", [ALICE, None])
+def test_a_static_member_comes_back_as_its_own_principal_or_where_nobody_is_asked(
+    principal: Principal | None,
+) -> None:
+    group = Machine()
+    static_pair(group, principal=ALICE)
+    back = group.join(instance="two", principal=principal)
+    group.written()
+    new = group.joined(back).member_id
+    assert group.joined(back).error is NONE
+    # It is hers as before.
+    assert group.heartbeat(new, instance="two", principal=BOB) is FENCED
+    assert group.heartbeat(new, instance="two", principal=ALICE) is NONE
+
+
+def test_whose_member_it_was_is_forgotten_with_it() -> None:
+    group = Machine()
+    static_pair(group, principal=ALICE)
+    assert group.leave(("", "two"), principal=ALICE) == [NONE]
+    later = group.join(instance="two", principal=BOB)
+    assert group.error(later) is None
+    assert group.error(group.join(instance="two", principal=ALICE)) is FENCED
+    group.later(REBALANCE)
+    assert group.error(later) is NONE
+
+
+def test_who_removes_members_for_all_may_be_anybody() -> None:
+    group = Machine()
+    static_pair(group, principal=ALICE)
+    assert group.leave(("", "two"), principal=None) == [NONE]
+
+
+def test_members_that_are_not_static_belong_to_nobody() -> None:
+    group = Machine()
+    (member,) = group.stable(1, principal=ALICE)
+    assert group.heartbeat(member, principal=BOB) is NONE
+    assert group.error(group.join(member, principal=BOB)) is NONE
+
+
+def test_after_a_load_it_belongs_to_the_first_that_is_heard_of() -> None:
+    """The record, which is Kafka's, does not say it."""
+    group = Machine()
+    leader, member = static_pair(group, principal=ALICE)
+    record = group.machine.record()
+    group.machine = GroupMachine("group", group.limits, group.now)
+    group.take(group.machine.loaded(record, group.now))
+    assert group.heartbeat(member, instance="two", principal=ALICE) is NONE
+    assert group.error(group.join(instance="two", principal=BOB)) is FENCED
+    took = group.join(instance="one", principal=BOB)
+    group.written()
+    assert group.error(took) is NONE
+    assert group.heartbeat(leader, instance="one", principal=ALICE) is FENCED
+    new = group.joined(took).member_id
+    assert group.heartbeat(new, instance="one", principal=ALICE) is FENCED
+    assert group.heartbeat(new, instance="one", principal=BOB) is NONE
+
+
+def test_whose_return_was_not_written_leaves_it_to_whom_it_was() -> None:
+    group = Machine()
+    _, member = static_pair(group, principal=ALICE)
+    back = group.join(instance="two", principal=ALICE)
+    group.written(ErrorCode.NOT_COORDINATOR)
+    assert group.error(back) is ErrorCode.NOT_COORDINATOR
+    assert group.heartbeat(member, instance="two", principal=BOB) is FENCED
+    assert group.heartbeat(member, instance="two", principal=ALICE) is NONE

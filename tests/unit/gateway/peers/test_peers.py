@@ -13,6 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 from gateway.cluster.gateways import Living
 from gateway.leadership.records import Address, GatewayRecord
 from gateway.peers.failures import PeerGone, PeerUnreachable
+from gateway.peers.opening import Opening, PeerSecurity
 from gateway.peers.peers import Peers
 from tests.unit.gateway.kafka_wire import Fakes, Running, running
 from tests.unit.gateway.kafka_wire import run as run_watched
@@ -47,11 +48,24 @@ def record_of(address: Address) -> GatewayRecord:
     return GatewayRecord("", "", {"INSIDE": address}, {}, "1")
 
 
-def run(body: Callable[[FakeGateways, Peers], Awaitable[None]], open_stream: Any = None) -> None:
+async def _unused() -> bytes:
+    raise AssertionError("nobody says who he is here")
+
+
+PLAIN = Opening(1, PeerSecurity(), _unused).open
+
+
+def run(
+    body: Callable[[FakeGateways, Peers], Awaitable[None]],
+    open_address: Callable[[Address], Awaitable[trio.abc.Stream]] | None = None,
+) -> None:
+    async def open_stream(listener: str, address: Address) -> trio.abc.Stream:
+        assert listener == "INSIDE"
+        return await (PLAIN(listener, address) if open_address is None else open_address(address))
+
     async def main() -> None:
         gateways = FakeGateways()
-        more = {} if open_stream is None else {"open_stream": open_stream}
-        peers = Peers(cast("Any", gateways), 1, **more)
+        peers = Peers(cast("Any", gateways), 1, "", open_stream)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(peers.run)
             await wait_all_tasks_blocked()
@@ -175,7 +189,7 @@ def test_the_end_of_a_connection_is_told_with_the_life_that_it_was_to() -> None:
 def test_nothing_is_asked_before_it_runs() -> None:
     async def main() -> None:
         gateways = FakeGateways()
-        peers = Peers(cast("Any", gateways), 1)
+        peers = Peers(cast("Any", gateways), 1, "", PLAIN)
         gateways.now(g2=(A, Address("127.0.0.1", 1)))
         with pytest.raises(PeerGone, match="asks nobody yet"):
             await peers.ask(2, ends_question(orders=[0]), PATIENCE)

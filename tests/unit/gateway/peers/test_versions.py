@@ -59,18 +59,18 @@ RECORD = GatewayRecord("c", "", {"OUTSIDE": OUTSIDE, "INSIDE": INSIDE}, {}, "1")
 
 
 @pytest.mark.parametrize(
-    ("own", "wanted", "found"),
+    ("own", "wanted", "name", "found"),
     [
-        (("INSIDE", "OUTSIDE"), "", INSIDE),
-        (("OUTSIDE", "INSIDE"), "", OUTSIDE),
-        (("SASL", "INSIDE"), "", INSIDE),
-        (("INSIDE", "OUTSIDE"), "OUTSIDE", OUTSIDE),
+        (("INSIDE", "OUTSIDE"), "", "INSIDE", INSIDE),
+        (("OUTSIDE", "INSIDE"), "", "OUTSIDE", OUTSIDE),
+        (("SASL", "INSIDE"), "", "INSIDE", INSIDE),
+        (("INSIDE", "OUTSIDE"), "OUTSIDE", "OUTSIDE", OUTSIDE),
     ],
 )
 def test_the_first_listener_that_both_have_or_the_one_that_is_wanted(
-    own: tuple[str, ...], wanted: str, found: Address
+    own: tuple[str, ...], wanted: str, name: str, found: Address
 ) -> None:
-    assert address_of("gateway 3", RECORD, own, wanted) == found
+    assert address_of("gateway 3", RECORD, own, wanted) == (name, found)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,10 @@ class Counting(Authorizer):
         self.asked += 1
         return super().decide(*question)  # type: ignore[arg-type]
 
+    def may_somewhere(self, *question: object) -> bool:
+        self.asked += 1
+        return super().may_somewhere(*question)  # type: ignore[arg-type]
+
 
 def line(host: str = "*", permission: Permission = Permission.ALLOW) -> Acl:
     return Acl(TOPIC, "orders", PatternType.LITERAL, "User:alice", host, READ, permission)
@@ -52,6 +56,16 @@ def test_what_is_remembered_is_bounded() -> None:
     assert access.may(READ, TOPIC, "orders")
 
 
+def test_long_names_are_not_remembered() -> None:
+    authorizer = Counting(line())
+    access = ByAcls(ALICE, "10.0.0.1", lambda: authorizer)
+    for size, asked in ((249, 1), (250, 3)):
+        for _ in range(2):
+            assert not access.may(READ, TOPIC, "\U0001f600" * size)
+        assert authorizer.asked == asked
+    assert [len(name) for _, _, name in access._remembered] == [249]
+
+
 @pytest.mark.parametrize(
     ("address", "written"),
     [
@@ -73,6 +87,20 @@ def test_somewhere() -> None:
     access = ByAcls(ALICE, "10.0.0.1", lambda: Authorizer([acl]))
     assert access.may_somewhere(Operation.WRITE, TOPIC)
     assert not access.may_somewhere(READ, TOPIC)
+
+
+def test_what_may_be_done_somewhere_is_remembered_until_the_acls_are_others() -> None:
+    first = in_force = Counting(line()._replace(operation=Operation.WRITE))
+    access = ByAcls(ALICE, "10.0.0.1", lambda: in_force)
+    assert [access.may_somewhere(Operation.WRITE, TOPIC) for _ in range(3)] == [True] * 3
+    asked = first.asked
+    assert access.may_somewhere(Operation.WRITE, TOPIC)
+    assert first.asked == asked
+    assert not access.may_somewhere(READ, TOPIC)
+    in_force = Counting()
+    assert not access.may_somewhere(Operation.WRITE, TOPIC)
+    in_force = first
+    assert access.may_somewhere(Operation.WRITE, TOPIC)
 
 
 def test_a_request_that_is_denied_is_told_and_what_is_left_out_of_an_answer_is_not() -> None:

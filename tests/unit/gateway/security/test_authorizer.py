@@ -163,6 +163,86 @@ def test_it_decides_as_one_who_looks_at_every_line(acls: list[Acl], operation: O
     )
 
 
+QUESTIONS = [
+    (operation, name)
+    for operation in (READ, WRITE, DESCRIBE, Operation.DESCRIBE_CONFIGS)
+    for name in ("a", "ab", "abc", "abcd", "c", "*")
+]
+
+
+def all_answers(authorizer: Authorizer) -> list[object]:
+    """Of alice at HOST; which of several lines has allowed something is all the same."""
+    decided = [authorizer.decide(ALICE, HOST, operation, TOPIC, name) for operation, name in QUESTIONS]
+    return [
+        *((decision.is_allowed, decision.why) for decision in decided),
+        *(authorizer.may_somewhere(ALICE, HOST, operation, TOPIC) for operation in (READ, WRITE)),
+    ]
+
+
+@given(st.lists(ACLS, max_size=6), st.lists(st.tuples(st.sets(ACLS, max_size=4), st.sets(ACLS, max_size=4))))
+def test_others_that_come_of_changes_decide_as_ones_made_anew(
+    first: list[Acl], changes: list[tuple[set[Acl], set[Acl]]]
+) -> None:
+    """Whatever is taken away, also what is not there, or added twice; and those before stay as they are."""
+    lines = set(first)
+    authorizers = [(Authorizer(first), frozenset(lines))]
+    for removed, added in changes:
+        lines = lines - removed | added
+        authorizers.append((authorizers[-1][0].changed(removed, added), frozenset(lines)))
+    for authorizer, its in authorizers:
+        anew = Authorizer(its)
+        assert all_answers(authorizer) == all_answers(anew)
+        # Nor does it look for prefixes that there are no more.
+        lengths = [
+            {kind: found.lengths for kind, found in one._types.items() if found.lengths}
+            for one in (authorizer, anew)
+        ]
+        assert lengths[0] == lengths[1]
+        for operation, name in QUESTIONS:
+            decided = authorizer.decide(ALICE, HOST, operation, TOPIC, name)
+            assert decided.is_allowed == naively(list(its), operation, name)
+
+
+def test_what_does_not_change_stays() -> None:
+    before = Authorizer([line("others")], ["User:bob"], allow_everyone=True)
+    after = before.changed([line("others")], [line("orders")])
+    assert after.decide(BOB, HOST, WRITE, TOPIC, "orders") == Decision(True, Why.SUPER_USER)
+    assert after.decide(ALICE, HOST, READ, TOPIC, "others") == Decision(True, Why.NO_ACLS)
+    assert before.decide(ALICE, HOST, WRITE, TOPIC, "others") == Decision(False, Why.OTHERS_HAVE_ACLS)
+
+
+def somewhere_naively(acls: list[Acl], operation: Operation) -> bool:
+    """As `naively`: whether an allowed pattern has no denied one that covers it."""
+    about = [
+        acl
+        for acl in acls
+        if acl.resource_type is TOPIC
+        and acl.principal != "User:bob"
+        and acl.host in {"*", HOST}
+        and acl.operation in {operation, Operation.ALL}
+    ]
+    denied = [acl for acl in about if acl.permission is DENY]
+
+    def covers(one: Acl, other: Acl) -> bool:
+        if one.pattern_type is PREFIXED:
+            return other.name.startswith(one.name) and not (
+                other.pattern_type is LITERAL and other.name == "*"
+            )
+        return one.name == "*" or (one.pattern_type, one.name) == (other.pattern_type, other.name)
+
+    return any(
+        not any(covers(one, acl) for one in denied) for acl in about if acl.permission is ALLOW
+    ) or naively(acls, operation, "hardcode")
+
+
+@given(st.lists(ACLS, max_size=8), st.sampled_from([READ, WRITE]))
+def test_somewhere_is_decided_as_by_one_who_looks_at_every_pair_of_lines(
+    acls: list[Acl], operation: Operation
+) -> None:
+    found = Authorizer(acls).may_somewhere(ALICE, HOST, operation, TOPIC)
+    assert found == somewhere_naively(acls, operation)
+
+
 @pytest.mark.parametrize(
     ("acls", "allowed"),
     [

@@ -18,12 +18,15 @@ OTHERS = [ApiKey.PRODUCE, ApiKey.METADATA, ApiKey.API_VERSIONS, ApiKey.FIND_COOR
 
 
 class Script:
-    """An exchange of two tokens: `hello`, and then who it is; `alice 500` is alice, until NOW + 500."""
-
-    takes_long = False
+    """An exchange of two tokens: `hello`, and then who it is; `alice 500` is alice, until NOW + 500;
+    `alice by token` has come in by a token.
+    """
 
     def __init__(self) -> None:
         self._is_greeted = False
+
+    def takes_long(self, token: bytes) -> bool:
+        return token == b"hello"
 
     def step(self, token: bytes) -> Step:
         if not self._is_greeted:
@@ -31,11 +34,12 @@ class Script:
                 raise Refused("it does not greet")
             self._is_greeted = True
             return Step(b"who are you?")
-        name, _, expires = token.decode().partition(" ")
+        said, _, token_id = token.decode().partition(" by ")
+        name, _, expires = said.partition(" ")
         if name == "nobody":
             raise Refused("it is nobody", "nobody may come in")
         expires_ms = NOW + int(expires) if expires else None
-        return Step(b"welcome", Authenticated(Principal("User", name), expires_ms))
+        return Step(b"welcome", Authenticated(Principal("User", name), expires_ms, token_id))
 
 
 def session(max_session_ms: int = 0) -> SaslSession:
@@ -168,3 +172,21 @@ def test_one_that_need_not_or_comes_too_soon_is_told_so_and_goes_on(max_session_
     told = made.authenticate(b"hello", 2, at)
     assert (told.error, told.closes) == (ILLEGAL, False)
     assert made.judge(ApiKey.PRODUCE, at) is Verdict.SERVE
+
+
+def test_it_is_known_by_which_token_somebody_has_come_in() -> None:
+    made, _ = opened("alice", max_session_ms=60_000)
+    assert made.token_id == ""
+    for number, (who, token_id) in enumerate(
+        [("alice by one", "one"), ("alice by two", "two"), ("alice", "")]
+    ):
+        assert again(made, who, NOW + 2_000 * (number + 1)).error is NONE
+        assert made.token_id == token_id
+
+
+def test_what_takes_long_is_known_before_it_is_done() -> None:
+    made = session()
+    assert not made.takes_long(b"hello"), "there is nothing under way"
+    made.handshake("ONE", 1, NOW)
+    assert made.takes_long(b"hello")
+    assert not made.takes_long(b"alice")

@@ -204,3 +204,35 @@ def test_whatever_comes_is_answered_or_refused(messages: list[bytes]) -> None:
     with suppress(Refused):
         for message in messages:
             assert server.step(message).authenticated is None
+
+
+@pytest.mark.parametrize("kind", list(Hash))
+@pytest.mark.parametrize(
+    "now", [None, Known(credential_of(Hash.SHA_256, "other", SALT, MIN_ITERATIONS), ALICE)]
+)
+def test_a_password_that_changes_in_the_middle_of_a_login_is_the_old_one(
+    kind: Hash, now: Known | None
+) -> None:
+    known: list[Known | None] = [Known(credential_of(kind, "secret", SALT, MIN_ITERATIONS), ALICE), now]
+    server = ScramExchange(kind, lambda _name, _is_token: known.pop(0), SECRET, NONCE)
+    client = Client(kind)
+    last = client.last(server.step(client.first()).token)
+    assert "was changed, or it was deleted" in refused(server, last)
+
+
+@pytest.mark.parametrize("kind", list(Hash))
+def test_a_token_that_is_renewed_in_the_middle_of_a_login_lasts_as_long_as_it_does_now(kind: Hash) -> None:
+    before = Known(credential_of(kind, "secret", SALT, MIN_ITERATIONS), ALICE, 77, "id")
+    known = [before, before._replace(expires_ms=88)]
+    server = ScramExchange(kind, lambda _name, _is_token: known.pop(0), SECRET, NONCE)
+    client = Client(kind, "id", extensions=",tokenauth=true")
+    done = server.step(client.last(server.step(client.first()).token))
+    assert done.authenticated == (ALICE, 88, "id")
+
+
+def test_only_the_beginning_of_a_login_by_a_token_takes_long() -> None:
+    server = exchange(Hash.SHA_256, "id", is_token=True)
+    first = Client(Hash.SHA_256, "id", extensions=",tokenauth=true").first()
+    assert [server.takes_long(one) for one in (first, Client(Hash.SHA_256).first())] == [True, False]
+    server.step(first)
+    assert not server.takes_long(first)

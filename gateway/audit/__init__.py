@@ -1,0 +1,1 @@
+"""Who did what, and to whom something was denied: lines for auditors."""
