@@ -1,10 +1,13 @@
 """What the commands share that ask a running Kafka about topics and configs."""
 
 from collections.abc import Collection, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dafka.commands.client_security import Bootstrap
 from dafka.commands.exits import CommandFailed
+
+if TYPE_CHECKING:
+    from dafka.commands.kafka_client import KafkaTrouble
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
@@ -27,11 +30,19 @@ def connect(bootstrap: Bootstrap) -> Any:
     except KafkaTrouble as trouble:
         if trouble.trouble is Trouble.NOT_KNOWN:
             raise
-        raise CommandFailed(
-            f"{trouble} Start a gateway with 'dafka standalone', or say with --bootstrap where it is; "
-            f"'dafka doctor {bootstrap}' says more."
-        ) from trouble
+        raise CommandFailed(f"{trouble} {_next_step(trouble, bootstrap)}") from trouble
     return client
+
+
+def _next_step(trouble: "KafkaTrouble", bootstrap: Bootstrap) -> str:
+    from dafka.commands.kafka_client import Trouble
+
+    more = f"'dafka doctor {bootstrap}' says more."
+    if trouble.trouble in {Trouble.REFUSED, Trouble.NO_ADDRESS, Trouble.TIMED_OUT}:
+        return f"Start a gateway with 'dafka standalone', or say with --bootstrap where it is; {more}"
+    if trouble.trouble is Trouble.TLS:
+        return f"Give --tls-ca FILE with the certificate that the server's is signed by; {more}"
+    return more[0].upper() + more[1:]
 
 
 def api_keys() -> Any:
@@ -88,6 +99,7 @@ def _advice(failures: Sequence[str]) -> str:
         ),
         ("configs dynamically", "What is given at the start is a flag: 'dafka gateway --help'."),
         ("INVALID_PARTITIONS", "A topic can only get more partitions than it has."),
+        ("_AUTHORIZATION_FAILED", "This user has no ACL for it: docs/authorization.md says which it takes."),
         ("INVALID_REPLICATION_FACTOR", "Leave --replication-factor out, or start more stores."),
     ):
         if name in text:

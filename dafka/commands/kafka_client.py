@@ -220,6 +220,10 @@ class KafkaClient:
     def _why_closed(self) -> str:
         if self.security == IN_THE_CLEAR:
             return "without answering: perhaps it wants TLS, or to know who comes (--security-protocol)"
+        if not self.security.has_sasl:
+            return "without answering: perhaps it wants to know who comes (--security-protocol SASL_SSL)"
+        if not self.security.has_tls:
+            return "without answering: perhaps it wants TLS (--security-protocol SASL_SSL)"
         return "without answering"
 
     def _trouble(self, error: OSError) -> KafkaTrouble:

@@ -82,13 +82,14 @@ def create(
     from dafka.commands.passwords import new_password
 
     with connect(bootstrap) as client:
-        if not replace and _mechanisms(client, [name]).get(name):
+        is_there = bool(_mechanisms(client, [name]).get(name))
+        if is_there and not replace:
             raise CommandFailed(f"there is a user {name} already: add --replace to give him another password")
         password = new_password(name, password_file)
         for mechanism in dict.fromkeys(mechanisms) or NUMBERS:
             credential = salted(name, mechanism, password, iterations)
             _alter(client, f"cannot create {name} for {mechanism}", [credential])
-    click.echo(f"created {name}")
+    click.echo(f"changed the password of {name}" if is_there else f"created {name}")
 
 
 @users.command(name="list", help="List the users, and by which mechanisms they may come in.")

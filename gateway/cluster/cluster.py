@@ -364,8 +364,7 @@ class Cluster:
         return await self.changes.make(partial(self._change_tokens, change))
 
     async def _change_tokens(self, change: Callable[[], Awaitable[_Result]]) -> _Result:
-        await self.context.catalog.fresh()
-        await self.following.take()
+        await self._catch_up()
         try:
             return await change()
         finally:

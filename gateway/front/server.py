@@ -247,12 +247,16 @@ class Server:
         """End the connections of somebody who came in by one of these mechanisms: what he has shown is not
         right any more. (He may come again.)
         """
+        ended = 0
         for connection in list(self.connections):
             sasl = connection.sasl
             if sasl is None or sasl.token_id or sasl.principal != principal:
                 continue
             if sasl.mechanism in mechanisms:
                 connection.close("revoked")
+                ended += 1
+        if ended:
+            logger.info("closed %d connections of %s, whose password was changed", ended, principal)
 
     def revoke_token(self, token_id: str) -> None:
         """End the connections that have come in by a delegation token: it is gone, or is over sooner than

@@ -13,6 +13,7 @@ _FRAMES = "faults/test_bad_frames.py::"
 _GROUPS = "faults/test_bad_groups.py::"
 _OFFSETS = "faults/test_bad_offsets.py::"
 _SASL = "unit/gateway/front/test_authentication.py::"
+_TOKENS = "unit/gateway/api/test_delegation_tokens.py::"
 _TRANSACTIONS = "faults/test_bad_transactions.py::"
 _VALUES = "faults/test_bad_values.py::"
 _WIRE = "unit/wireproto/kafka/"
@@ -147,6 +148,15 @@ SPECIAL: Final[dict[str, tuple[str, ...]]] = {
     "AlterPartitionReassignments": (_CASES + "leaders.py::reassignments",),
     "ListPartitionReassignments": (_CASES + "leaders.py::ongoing",),
     "OffsetDelete": (_OFFSETS + "test_the_internal_topic_cannot_be_named", _CASES + "offsets.py::deletes"),
+    **dict.fromkeys(
+        (
+            "CreateDelegationToken",
+            "RenewDelegationToken",
+            "ExpireDelegationToken",
+            "DescribeDelegationToken",
+        ),
+        (_TOKENS + "test_what_is_against_it_comes_in_kafkas_order", _TOKENS + "test_renewers_are_bounded"),
+    ),
     "DescribeClientQuotas": (_CASES + "nothing_there.py::quotas", _CASES + "client_quotas.py::what_is_there"),
     "AlterClientQuotas": (_CASES + "client_quotas.py::faults",),
     "DescribeUserScramCredentials": (_BAD + "test_too_many_small_questions_are_refused",),

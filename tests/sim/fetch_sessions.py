@@ -16,6 +16,7 @@ from gateway.api.fetch import INITIAL_EPOCH, fetch
 from gateway.common.work import Work
 from gateway.fetch.session import next_epoch
 from gateway.log.partition import Partition, PartitionState
+from gateway.security.access import UNRESTRICTED
 from tests.sim.loop import BrokenPromise
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.fetch import (
@@ -181,6 +182,8 @@ class SessionConsumer:
             unpark=lambda: None,
             gone=False,
             work=Work(),
+            access=UNRESTRICTED,
+            charges=None,
         )
         answer: Any = await fetch(request, self._life.broker)
         found: Answer = answer

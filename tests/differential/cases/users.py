@@ -41,15 +41,35 @@ def tell(side: Side, label: str, *names: str) -> None:
     side.ask(DescribeUserScramCredentialsRequest(version=0, users=[one(name=name) for name in names]), label)
 
 
+def settled(side: Side, *credentials: tuple[int, int], name: str = "a") -> None:
+    """Unrecorded: until the user has these mechanisms with these iterations.
+
+    Kafka's controller answers a change before the broker, which describes users, has heard of it.
+    """
+    one = DescribeUserScramCredentialsRequest.UserName(name=name)
+    side.until(
+        DescribeUserScramCredentialsRequest(version=0, users=[one]),
+        lambda answer: (
+            sorted((each.mechanism, each.iterations) for each in answer.results[0].credential_infos or ())
+            == sorted(credentials)
+        ),
+    )
+
+
 @case(AlterUserScramCredentialsRequest)
 def made_and_deleted(side: Side, version: int) -> None:
     alter(side, version, "nothing")
     alter(side, version, "two are made", [upsertion("b", SHA_512, 16384), upsertion("a")])
+    settled(side, (SHA_256, 4096))
+    settled(side, (SHA_512, 16384), name="b")
     tell(side, "both", "a", "b")
     alter(side, version, "the other mechanism", [upsertion("a", SHA_512)])
     alter(side, version, "the same again, otherwise", [upsertion("a", SHA_256, 5000)])
+    settled(side, (SHA_256, 5000), (SHA_512, 4096))
     tell(side, "one of two mechanisms", "a")
     alter(side, version, "one mechanism goes", deletions=[("a", SHA_256), ("b", SHA_512)])
+    settled(side, (SHA_512, 4096))
+    settled(side, name="b")
     tell(side, "what is left", "a", "b")
     alter(side, version, "the last one goes", deletions=[("a", SHA_512)])
     alter(side, version, "it is gone", deletions=[("a", SHA_512)])
@@ -65,6 +85,8 @@ def what_is_wrong_with_users(side: Side, version: int) -> None:
     alter(side, version, "twice", [upsertion("a"), upsertion("a", SHA_512)])
     alter(side, version, "made and deleted at once", [upsertion("a")], [("a", SHA_256)])
     alter(side, version, "deleted twice", deletions=[("a", SHA_256), ("a", SHA_256)])
+    settled(side)
+    settled(side, name="b")
     tell(side, "none of them is there", "a", "b")
     alter(side, version, "one is good", [upsertion("good"), upsertion("bad", 9)])
     alter(side, version, "there, deleted and made", [upsertion("good")], [("good", SHA_256)])
@@ -73,6 +95,7 @@ def what_is_wrong_with_users(side: Side, version: int) -> None:
     alter(side, version, "good, then bad", [upsertion("good"), upsertion("good", SHA_256, 1)])
     alter(side, version, "bad, then good", [upsertion("good", SHA_256, 1), upsertion("good")])
     alter(side, version, "bad in two ways", [upsertion("good", SHA_256, 1), upsertion("good", 9)])
+    settled(side, (SHA_256, 4096), name="good")
     tell(side, "as it was", "good")
     alter(side, version, "it is there", deletions=[("good", SHA_256)])
 

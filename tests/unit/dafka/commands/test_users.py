@@ -108,6 +108,7 @@ def test_who_is_there_gets_another_password_only_when_it_is_said(
         assert "there is a user alice already: add --replace" in capsys.readouterr().err
         assert is_password(Hash.SHA_256, server.users["alice"][Hash.SHA_256], "secret")
         assert users(server, "create", "alice", "--password-file", str(other), "--replace") == 0
+        assert capsys.readouterr().out == "changed the password of alice\n"
         assert is_password(Hash.SHA_256, server.users["alice"][Hash.SHA_256], "other")
 
 
