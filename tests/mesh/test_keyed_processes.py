@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import urllib.request
 from pathlib import Path
 
 import pytest
 
-from dafka.cli import run
-from mesh.keys.directory import OWN, OWN_SECRET, read_own
+from mesh.keys.directory import OWN_SECRET, read_own
 from tests.clients.stored import create_replicated_topic, stored_records
+from tests.mesh.keyed_processes import PATIENCE_SECONDS, issue, native
 from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
 from tests.peers.process import ServerEnded
 from tests.peers.standalone import Standalone
 from tests.peers.tower import TowerProcess
 
-PATIENCE_SECONDS = 30.0
 NODES = {"tower": "tower", "s1": "store", "s2": "store", "gateway": "gateway"}
-SUBJECT = "heat"
 
 pytestmark = pytest.mark.slow
-
-
-def issue(path: Path, nodes: dict[str, str]) -> None:
-    """A directory for each of them, and everybody's certificate in all."""
-    for name, role in nodes.items():
-        subjects = ("--subject", SUBJECT) if role == "producer" else ()
-        assert run(["keys", "init", str(path / name), "--name", name, "--role", role, *subjects]) == 0
-    for name in nodes:
-        assert run(["keys", "add", str(path / name), *(str(path / other / OWN) for other in nodes)]) == 0
 
 
 def values(bootstrap: str) -> list[bytes | None]:
@@ -45,21 +32,6 @@ def counter(page: str, name: str) -> float:
 def served(page: str) -> str:
     with urllib.request.urlopen(page, timeout=5) as answer:
         return str(answer.read().decode())
-
-
-def native(
-    command: str, keys: Path, tower: TowerProcess, *arguments: str
-) -> subprocess.CompletedProcess[bytes]:
-    """`dafka produce` or `dafka consume`, with these keys."""
-    address = tower.address
-    where = f"--tower={address.host}:{address.port_in}:{address.port_out}"
-    return subprocess.run(
-        [sys.executable, "-m", "dafka.cli", command, SUBJECT, where, f"--mesh-keys={keys}", *arguments],
-        input=b"one\ntwo\n",
-        capture_output=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
 
 
 def test_kafka_and_native_clients_write_and_read(tmp_path: Path) -> None:
