@@ -13,6 +13,7 @@ from uuid import uuid4
 import trio
 
 from mesh.host_names import HostNames
+from mesh.keys.roles import Role
 from mesh.node import Node
 from mesh.protocol.endpoints import Endpoint, TowerAddress, parse_endpoint, parse_host
 from mesh.protocol.peers import Connect, Disconnect, Effect, Greet, Peers, PeerStatus, Unreached
@@ -99,7 +100,8 @@ class Beacon:
 
     def on_links(self, tell: Callable[[str, Endpoint, bool], None]) -> None:
         """Have this called with a node's id, where it is, and whether the link to it is live, whenever that
-        is different.
+        is different: of gateways alone, where keys tell which nodes these are. What others say of themselves
+        says nothing of a gateway.
         """
         self._on_links.append(tell)
 
@@ -120,6 +122,8 @@ class Beacon:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Beacon and follow until cancelled. Links that are live then stay."""
+        if self._keys is not None:
+            self._keys.on_change(self._on_keys)
         try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._node.follow_links, self._on_link)
@@ -129,6 +133,8 @@ class Beacon:
                 nursery.start_soon(self._beacon)
                 task_status.started()
         finally:
+            if self._keys is not None:
+                self._keys.forget(self._on_keys)
             for tower in self._towers:
                 tower.close()
 
@@ -157,10 +163,10 @@ class Beacon:
         except MalformedMessage as error:
             self._on_malformed(error)
             return
+        key = "" if self._keys is None else beacon.key
         # Names of nodes that there is no room for are not worth a look-up.
-        endpoint = self._names.address(named, now) if self._table.wants(beacon.node) else named
+        endpoint = self._names.address(named, now) if self._table.wants(beacon.node, key) else named
         if endpoint is not None:
-            key = "" if self._keys is None else beacon.key
             self._do(self._table.heard(beacon.node, endpoint, now, key))
 
     def _is_a_peers(self, beacon: TowerBeacon) -> bool:
@@ -190,8 +196,21 @@ class Beacon:
         node = self._table.linked(endpoint, now) if live else self._table.unlinked(endpoint, now)
         if node is not None:
             logger.info("the link to node %s at %s is %s", node, endpoint, "up" if live else "down")
-            for tell in self._on_links:
-                tell(node, endpoint, live)
+            if self._may_be_a_gateway(endpoint):
+                for tell in self._on_links:
+                    tell(node, endpoint, live)
+
+    def _may_be_a_gateway(self, endpoint: Endpoint) -> bool:
+        if self._keys is None:
+            return True
+        holder = self._keys.holder(self._table.key_at(endpoint))
+        return holder is not None and holder.role is Role.GATEWAY
+
+    def _on_keys(self) -> None:
+        """The keys are others: nodes with keys that were removed are none of ours any more."""
+        keys = self._keys
+        if keys is not None:
+            self._do(self._table.forget_unless(lambda key: keys.peer(key) is not None))
 
     # what follows -----------------------------------------------------------------------------------------
 

@@ -47,8 +47,11 @@ class KeyedLinks:
             subscriber.subscribe(prefix)
 
     def connect(self, endpoint: str, key: str) -> None:
-        """Hear who has this key there, and nobody else any more."""
+        """Hear who has this key there, and nobody else any more; nobody, if it is none of ours."""
         self.disconnect(endpoint)
+        keys = self._context.keys
+        if keys is None or keys.peer(key) is None:
+            return
         link = self._links[endpoint] = _Link(key)
         if self._nursery is not None:
             self._nursery.start_soon(self._serve, endpoint, link)

@@ -53,6 +53,10 @@ class _Side:
         self._keys = keys
         self._key = ""
         """Of the tower that is tried, or linked."""
+        self._tried = ""
+        """Whose turn it was last."""
+        self._proven = ""
+        """The key by which there was a link last."""
         self._retry_seconds = RETRY_SECONDS if keys is None else KEY_RETRY_SECONDS
         self._socket = socket
         self._host = host
@@ -96,10 +100,14 @@ class _Side:
         self._socket.connect(endpoint, self._key)
 
     def _next_key(self, known: Sequence[str]) -> bool:
-        """Try the key after the one that was tried; false if there is none."""
-        after = known.index(self._key) + 1 if self._key in known else 0
-        if known:
-            self._key = known[after % len(known)]
+        """Try a key; false if there is none. Every second time it is the one that the tower had last, if it
+        is known still: it may be away for a while. The others take turns.
+        """
+        if self._proven in known and self._key != self._proven:
+            self._key = self._proven
+        elif known:
+            after = known.index(self._tried) + 1 if self._tried in known else 0
+            self._key = self._tried = known[after % len(known)]
         elif not self._said:
             self._said = True
             logger.error(
@@ -126,6 +134,7 @@ class _Side:
             self._changed = trio.current_time()
         self.live = live
         if live:
+            self._proven = self._key
             self._on_ready()
 
 

@@ -29,6 +29,7 @@ import trio
 import zmq
 import zmq.backend
 
+from mesh.connections import Cuts, connection
 from mesh.keys import admission
 from mesh.keys.keys import Keys
 from mesh.link_bounds import (
@@ -608,7 +609,12 @@ class Inlet:
         _configure(self._socket, BEACONS)
         _refuse_old_protocols(self._socket)
         _serve_keys(context, self._socket)
-        self._has_keys = context.keys is not None
+        self._keys = context.keys
+        self._users: dict[int, str] = {}
+        """Descriptor -> the key that a message came by on it last."""
+        self._strangers = Cuts()
+        if self._keys is not None:
+            self._keys.on_change(self._cut_strangers)
         self._socket.subscribe(prefix)
 
     def bind(self, endpoint: str) -> str:
@@ -617,8 +623,8 @@ class Inlet:
 
     @property
     def cut(self) -> int:
-        """Links that were cut because of a message without an end."""
-        return self._gathering.cut
+        """Links that were cut because of a message without an end, or of a key that was removed."""
+        return self._gathering.cut + self._strangers.count
 
     async def run(self) -> None:
         """Take messages for ever."""
@@ -639,7 +645,18 @@ class Inlet:
             if self._take():
                 self._gathering.look(trio.current_time())
 
+    def _cut_strangers(self) -> None:
+        """The keys are others: cut who is no member any more."""
+        for descriptor, user in list(self._users.items()):
+            if self._keys is None or self._keys.peer(user) is not None:
+                continue
+            del self._users[descriptor]
+            if (found := connection(descriptor)) is not None:
+                self._strangers.cut(found, "its key is no member's any more")
+
     def close(self) -> None:
+        if self._keys is not None:
+            self._keys.forget(self._cut_strangers)
         if not self._socket.closed:
             self._socket.disable_monitor()
         self._accepted.close(linger=0)
@@ -654,8 +671,10 @@ class Inlet:
             except zmq.Again:
                 return True
             address = _peer_address(frame)
-            user = _user(frame) if self._has_keys else ""
+            user = "" if self._keys is None else _user(frame)
             descriptor = _descriptor(frame)
+            if user and descriptor is not None:
+                self._users[descriptor] = user
             frames = [frame.bytes]
             size = _on_the_wire(frames[0], self._sealing)
             while frame.more:

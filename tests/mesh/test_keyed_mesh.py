@@ -16,8 +16,9 @@ from mesh.keys import directory
 from mesh.keys.certificate import Certificate
 from mesh.keys.keys import Keys
 from mesh.keys.roles import Role
-from mesh.link_bounds import DATA
-from mesh.zmq_trio import Subscriber
+from mesh.link_bounds import BEACONS, DATA
+from mesh.protocol.peers import RETRY_SECONDS
+from mesh.zmq_trio import Publisher, Subscriber
 from tests.entries import entry_of
 from tests.mesh.keyed_mesh import KeyedMesh, certificate, look, run, until
 from tests.mesh.stores import Gateway, batch
@@ -57,6 +58,7 @@ class Scene:
         self.store: Any
         self.gateway: Any
         self.segment: Announcement
+        self.has_beaconed = 0
 
     async def start(self, *others: Certificate) -> None:
         keyed = self.keyed
@@ -74,6 +76,20 @@ class Scene:
         gateway.publish(segment, 0, count - 1)
         await until(lambda: self.head(segment) == count - 1)
         return segment
+
+    async def say_to_tower(self, liar: Any, beacon: NodeBeacon, seconds: float) -> None:
+        """Say this beacon by that process's key, every so many seconds, for ever."""
+        publisher = Publisher(liar.context, BEACONS)
+        publisher.connect(f"tcp://127.0.0.1:{self.keyed.towers[0].port_in}", self.tower_key.public)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(publisher.run)
+                while True:
+                    publisher.send(beacon.frames())
+                    self.has_beaconed += 1
+                    await trio.sleep(seconds)
+        finally:
+            publisher.close()
 
     def head(self, segment: Announcement) -> int:
         state = self.store.store.ingest.known(segment.address)
@@ -373,6 +389,89 @@ def test_a_gateway_whose_key_is_removed_orders_nothing_more(tmp_path: Path) -> N
         assert await scene.is_whole(), "what it said meanwhile was heard by nobody"
 
     scene(tmp_path, test)
+
+
+def test_at_a_tower_the_links_of_a_key_that_is_removed_are_cut(tmp_path: Path) -> None:
+    """Both of them; whoever has it is let in again once it is added."""
+
+    async def test(scene: Scene) -> None:
+        await scene.start()
+        (sides,) = [tower._sides for tower in scene.gateway.beacon._towers]
+        await until(lambda: all(side.live for side in sides))
+        directory.remove(scene.keyed.folder(scene.tower_key), scene.gateway_key.name)
+        await scene.tower.keys.look()
+        await until(lambda: not any(side.live for side in sides))
+        scene.keyed.tell(scene.gateway_key)
+        await scene.tower.keys.look()
+        await until(lambda: all(side.live for side in sides))
+
+    scene(tmp_path, test)
+
+
+def test_a_key_that_was_removed_and_added_is_linked_by_the_next_beacon(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        await scene.start()
+        directory.remove(scene.keyed.folder(scene.store_key), scene.gateway_key.name)
+        await look([scene.store])
+        assert scene.store.beacon.peers == []
+        scene.keyed.tell(scene.gateway_key)
+        await look([scene.store])
+        with trio.fail_after(RETRY_SECONDS / 2):
+            await scene.gateway.gateway.greet(STORE_1)
+        assert [peer.state for peer in scene.store.beacon.peers] == ["connected"]
+
+    scene(tmp_path, test)
+
+
+def test_who_beacons_with_a_gateways_id_keeps_nobody_from_that_gateway(tmp_path: Path) -> None:
+    """Before the gateway's link is up, as often as a tower takes it; the store knows both."""
+    reader = certificate("screen", Role.READER)
+
+    async def test(scene: Scene) -> None:
+        await scene.start(reader)
+        liar = await scene.keyed.node(reader)
+        beacon = NodeBeacon(scene.gateway.beacon.node_id, "127.0.0.1", liar.beacon.port)
+        await scene.store.stop()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(scene.say_to_tower, liar, beacon, 0.01)
+            await until(lambda: scene.has_beaconed > 50)
+            scene.store = await scene.keyed.store(scene.store_key, incarnation=STORE_1)
+            await until(lambda: len(scene.store.beacon.peers) == 2)
+            await scene.gateway.gateway.greet(STORE_1)
+            nursery.cancel_scope.cancel()
+        assert await scene.is_whole()
+
+    scene(tmp_path, test)
+
+
+def test_links_of_others_than_gateways_tell_nothing_of_gateways(tmp_path: Path) -> None:
+    """A store's key that beacons with the life of a gateway, and then goes, is no gateway that went."""
+    other = certificate("store-2", Role.STORE)
+
+    async def test(scene: Scene) -> None:
+        await scene.start(other)
+        told: list[tuple[str, bool]] = []
+        scene.store.beacon.on_links(lambda node, _, live: told.append((node, live)))
+        liar = await scene.keyed.node(other)
+        beacon = NodeBeacon(scene.gateway.beacon.node_id[:16] + "F" * 16, "127.0.0.1", liar.beacon.port)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(scene.say_to_tower, liar, beacon, 0.01)
+            await until(lambda: len(scene.store.beacon.peers) == 2)
+            await until(lambda: {peer.state for peer in scene.store.beacon.peers} == {"connected"})
+            nursery.cancel_scope.cancel()
+        await liar.stop()
+        await until(lambda: "connected" not in states(scene)[1:])
+        assert told == []
+        await scene.gateway.stop()
+        await until(lambda: told)
+        assert told == [(scene.gateway.beacon.node_id, False)]
+
+    scene(tmp_path, test)
+
+
+def states(scene: Scene) -> list[str]:
+    """Of the links to the store's peers: the gateway's first."""
+    return [peer.state for peer in scene.store.beacon.peers]
 
 
 def test_a_message_that_came_before_its_senders_key_went_does_not_count(tmp_path: Path) -> None:
