@@ -41,6 +41,8 @@ class Node:
         self._keyed = KeyedLinks(context, self._on_keyed_frames, self._when_drained)
         """Links to other processes, where there are keys."""
         self._admits: Callable[[Certificate, Any], bool] = lambda _sender, _message: True
+        self.sender: Certificate | None = None
+        """Who sent the message that is being handled; None where there are no keys, and for this process."""
         self._handlers: dict[type[Any], Callable[[Any], None]] = {}
         self._drained: Callable[[], None] = lambda: None
         self._subscribed: Callable[[bytes], None] = lambda _prefix: None
@@ -127,11 +129,13 @@ class Node:
         sender = keys.holder(key)
         assert sender is not None, "who may send something is known"
         if self._admits(sender, message):
+            self.sender = sender
             return True
         keys.refuse(f"{sender.name}, a {sender.role}", type(message).__name__)
         return False
 
     def _on_frames(self, frames: Sequence[bytes], key: str = "") -> None:
+        self.sender = None
         try:
             message = decode(frames)
             if key and not self._may_send(key, message):

@@ -268,8 +268,9 @@ class Ingest:
 
     # events: requests -------------------------------------------------------------------------------------
 
-    def on_request(self, request: Request) -> None:
-        """OPEN, SEAL, CLOSE, DELETE or COPY. Raises `MalformedMessage` for entries that cannot be read.
+    def on_request(self, request: Request, passed_on: bool = False) -> None:
+        """OPEN, SEAL, CLOSE, DELETE or COPY; `passed_on`: another store's, where there are keys. Raises
+        `MalformedMessage` for entries that cannot be read.
 
         One that is asked again while its answer waits is not taken twice.
         """
@@ -280,7 +281,7 @@ class Ingest:
         if len(self._unanswered) >= MAX_WAITING_REQUESTS:
             self.refused_requests += 1
             return
-        states = self.segments.handle(request)
+        states = self.segments.handle(request, passed_on)
         self._unanswered.add((answer_id, request.requester))
         self.segments.queue.latest.answers.append((answer_id, request.requester, states))
 

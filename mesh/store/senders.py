@@ -1,18 +1,18 @@
 """What a store takes from whom, beyond what a sender's role allows at all (`mesh.keys.roles`).
 
 Rules: native records are not for what a gateway has announced, whatever subjects their producer may publish;
-and the end of a segment, which another store may pass on, cuts nothing that is here: only a gateway may.
+and another store, which may have a segment copied here, does not say from whom: its members have it. Which
+ends it may pass on depends on what is known of the segment (`mesh.protocol.segments`).
 """
 
 from typing import Any
 
 from mesh.keys.certificate import Certificate
 from mesh.keys.roles import Role
-from mesh.protocol.address_state import AddressState
 from mesh.protocol.disk import Disk, StoreCorrupt
 from mesh.protocol.ingest import Ingest
 from wireproto.dafka import ids
-from wireproto.dafka.additions import CloseEntry, Request
+from wireproto.dafka.additions import Copy, Request
 from wireproto.dafka.messages import DirectRecord, Head, Record
 
 
@@ -28,19 +28,12 @@ class Senders:
         try:
             if sender.role is Role.PRODUCER and isinstance(message, Record | Head | DirectRecord):
                 return self._is_native(message.address)
-            if sender.role is Role.STORE and isinstance(message, Request) and message.id == ids.CLOSE:
-                return all(map(self._cuts_nothing, map(CloseEntry.unpack, message.entries)))
+            if sender.role is Role.STORE and isinstance(message, Request) and message.id == ids.COPY:
+                return not any(Copy.unpack(entry).sources for entry in message.entries)
         except StoreCorrupt:
             return False
         return True
 
     def _is_native(self, address: str) -> bool:
-        state = self._state(address)
+        state = self._ingest.known(address) or self._disk.load(address)
         return state is None or state.announcement is None
-
-    def _cuts_nothing(self, entry: CloseEntry) -> bool:
-        state = self._state(entry.address)
-        return state is None or max(state.head, state.accepted) <= entry.end
-
-    def _state(self, address: str) -> AddressState | None:
-        return self._ingest.known(address) or self._disk.load(address)

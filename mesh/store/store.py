@@ -19,6 +19,7 @@ from uuid import uuid4
 
 import trio
 
+from mesh.keys.roles import Role
 from mesh.node import Node
 from mesh.protocol.catch_up import CATCH_UP_BYTES_PER_SECOND, CatchUp
 from mesh.protocol.commit import Commit
@@ -263,7 +264,8 @@ class Store:
         if request.id == ids.BEGINNINGS:
             self.server.on_beginnings(request)
         else:
-            self.ingest.on_request(request)
+            sender = self.node.sender
+            self.ingest.on_request(request, sender is not None and sender.role is Role.STORE)
 
     def on_keep(self, keep: Keep) -> None:
         """A gateway has something of its catalog kept here, or asks what is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -17,6 +18,7 @@ from mesh.keys.certificate import Certificate
 from mesh.keys.keys import Keys
 from mesh.keys.roles import Role
 from mesh.link_bounds import BEACONS, DATA
+from mesh.protocol.address_state import Phase
 from mesh.protocol.peers import RETRY_SECONDS
 from mesh.zmq_trio import Publisher, Subscriber
 from tests.entries import entry_of
@@ -25,7 +27,10 @@ from tests.mesh.stores import Gateway, batch
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
     STATUS_DONE,
+    STATUS_INCOMPLETE,
     STATUS_NOT_HERE,
+    STATUS_OPEN,
+    STATUS_OTHER_END,
     AddressStatus,
     Announcement,
     Answer,
@@ -208,7 +213,7 @@ def test_a_native_key_orders_nothing_and_reads_nothing_of_gateways(tmp_path: Pat
 
 
 def test_a_store_orders_no_other_store(tmp_path: Path) -> None:
-    """It may pass on the end of a segment, but none that cuts what the other one has."""
+    """It may pass on the end of a segment, but not of one that is written, and none that cuts."""
 
     async def test(scene: Scene) -> None:
         rogue = certificate("store-2", Role.STORE)
@@ -217,13 +222,55 @@ def test_a_store_orders_no_other_store(tmp_path: Path) -> None:
         await scene.store.store.node.publisher.wait_subscribed(
             ids.LISTED + asker.gateway.requests.prefix.encode()
         )
-        store_list, _, ping, seal, delete, close = attacks(scene.segment)
-        for attack in (store_list, ping, seal, delete, close):
+        store_list, _, ping, seal, delete, _ = attacks(scene.segment)
+        for attack in (store_list, ping, seal, delete):
             await is_refused(scene, asker.gateway, attack)
         assert await scene.is_whole()
-        (closed,) = await asker.gateway.ask(ids.CLOSE, STORE_1, entry_of(ids.CLOSE, scene.segment.address, 9))
-        assert closed.status == STATUS_DONE, "the end that it has"
-        assert await scene.is_whole()
+        address, gateway = scene.segment.address, scene.gateway.gateway
+        for end in (-1, 9, 19):
+            assert (await asker.gateway.close(STORE_1, address, end)).status == STATUS_OPEN
+        gateway.publish(scene.segment, 10, 19)
+        await until(lambda: scene.head(scene.segment) == 19)
+        assert (await gateway.seal(STORE_1, address)).sequence == 19
+        assert (await asker.gateway.close(STORE_1, address, 9)).status == STATUS_OTHER_END
+        assert (await asker.gateway.close(STORE_1, address, 30)).status == STATUS_INCOMPLETE, "it may be"
+        closed = await gateway.close(STORE_1, address, 19)
+        assert (closed.status, closed.sequence) == (STATUS_DONE, 19)
+        assert (await asker.gateway.close(STORE_1, address, 30)).status == STATUS_OTHER_END
+        assert await scene.contents() == [batch(number) for number in range(20)]
+
+    scene(tmp_path, test)
+
+
+def test_a_store_that_lost_its_copy_is_given_it_again_by_another_store(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        second_key = certificate("store-2", Role.STORE)
+        await scene.start(second_key)
+        gateway = scene.gateway.gateway
+        second = await scene.keyed.store(second_key, incarnation=STORE_2)
+        await gateway.greet(STORE_2)
+        segment = gateway.announcement([STORE_1, STORE_2])
+        for store in (STORE_1, STORE_2):
+            assert await gateway.open(store, segment) == [STATUS_DONE]
+        gateway.publish(segment, 0, 9)
+        await until(lambda: scene.head(segment) == 9)
+        for store in (STORE_1, STORE_2):
+            await gateway.seal(store, segment.address)
+        assert (await gateway.close(STORE_1, segment.address, 9)).status == STATUS_DONE
+        await second.stop()
+        shutil.rmtree(scene.keyed.path / second_key.name)
+
+        second = await scene.keyed.store(second_key, incarnation=STORE_2)
+        first = scene.store.store
+        await until(lambda: first.node.publisher.subscribed(directed_prefix(ids.FETCH, STORE_2)))
+        await first.scrub.scrub_all()
+        await until(lambda: (state := second.store.ingest.known(segment.address)) and state.head == 9)
+        state = second.store.database.load(segment.address)
+        assert (state.announcement, state.phase, state.end) == (segment, Phase.CLOSED, 9)
+        assert state.is_passed_on
+        assert (await gateway.close(STORE_2, segment.address, 9)).status == STATUS_DONE
+        assert not second.store.database.load(segment.address).is_passed_on
+        assert first.node.cut == second.store.node.cut == second.keys.refused_messages == 0
 
     scene(tmp_path, test)
 

@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 
 KEYS = "tests/unit/mesh/keys/test_keys.py::"
 PEERS = "tests/unit/mesh/protocol/test_peers.py::"
+PASSED_ON = "tests/unit/mesh/protocol/test_passed_on.py::"
 SENDERS = "tests/unit/mesh/store/test_senders.py::"
 KEYED = "tests/mesh/test_keyed_mesh.py::"
 
@@ -19,10 +20,50 @@ MUTANTS = (
     Mutant(
         "stores-cut-stores",
         "A false end, from another store, cuts records that were acknowledged.",
+        "mesh/protocol/segments.py",
+        "        return STATUS_DONE if end >= state.accepted else STATUS_OTHER_END\n",
+        "        return STATUS_DONE\n",
+        (f"{PASSED_ON}test_nothing_is_cut",),
+    ),
+    Mutant(
+        "stores-close-what-is-written",
+        "A false end, from another store: what is written after it is refused, and one disk less has it.",
+        "mesh/protocol/segments.py",
+        "        if state.phase is Phase.OPEN:\n            return STATUS_OPEN\n        if state.ann",
+        "        if state.ann",
+        (f"{PASSED_ON}test_a_segment_that_is_open_stays_open",),
+    ),
+    Mutant(
+        "ends-of-stores-stay",
+        "A gateway's end comes too late where another store has told one.",
+        "mesh/protocol/segments.py",
+        "        return passed_on or not state.is_passed_on\n",
+        "        return True\n",
+        (f"{PASSED_ON}test_a_gateways_end_takes_the_place_of_one_that_was_passed_on",),
+    ),
+    Mutant(
+        "who-told-the-end-is-forgotten",
+        "After a start the end that another store told is as good as a gateway's.",
+        "mesh/protocol/address_state.py",
+        "        phase = Phase.SEALED if self.is_passed_on else self.phase\n",
+        "        phase = self.phase\n",
+        (f"{PASSED_ON}test_a_gateways_end_takes_the_place_of_one_that_was_passed_on",),
+    ),
+    Mutant(
+        "stores-count-as-gateways",
+        "Any store's key closes what gateways write.",
+        "mesh/store/store.py",
+        "sender is not None and sender.role is Role.STORE)",
+        "False)",
+        (f"{KEYED}test_a_store_orders_no_other_store",),
+    ),
+    Mutant(
+        "stores-name-their-sources",
+        "Any store's key has another one copy from it what it likes.",
         "mesh/store/senders.py",
-        "max(state.head, state.accepted) <= entry.end",
-        "True",
-        (f"{SENDERS}test_a_store_passes_on_an_end_that_cuts_nothing",),
+        "return not any(Copy.unpack(entry).sources",
+        "return not any(Copy.unpack(entry) is None",
+        (f"{SENDERS}test_a_store_does_not_say_from_whom_to_copy",),
     ),
     Mutant(
         "a-store-counts-for-others",

@@ -55,6 +55,7 @@ class SimNode:
         self.paused = False
         self.publisher = SimPublisher(self)
         self.malformed = 0
+        self.sender = None
         self.held: list[Sequence[bytes]] = []
         self.prefixes: tuple[bytes, ...] = ()
         self._handlers: dict[type[Any], Callable[[Any], None]] = {}

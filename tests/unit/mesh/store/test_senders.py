@@ -9,6 +9,7 @@ import pytest
 from mesh.keys.certificate import Certificate
 from mesh.keys.roles import Role
 from mesh.store.senders import Senders
+from tests.unit.mesh.protocol.test_copy import copy_request
 from tests.unit.mesh.protocol.test_ingest import ADDRESS, Machine, open_request, opened, record, request
 from wireproto.dafka.errors import MalformedMessage
 from wireproto.dafka.messages import DirectRecord, Head, Record
@@ -60,39 +61,27 @@ def test_a_producer_goes_on_under_an_address_of_its_own() -> None:
     assert senders(machine).admits(PRODUCER, Record(NATIVE, "heat", 1, b"warmer"))
 
 
-@pytest.mark.parametrize("is_new", [False, True])
-@pytest.mark.parametrize(("end", "expected"), [(-1, False), (0, False), (1, False), (2, True), (3, True)])
-def test_a_store_passes_on_an_end_that_cuts_nothing(end: int, expected: bool, is_new: bool) -> None:
-    machine = started_again(written()) if is_new else written()
-    close = request(b"C", ADDRESS, end)
-    assert senders(machine).admits(STORE, close) is expected
-    assert senders(machine).admits(GATEWAY, close)
-
-
-def test_what_waits_for_the_disk_is_not_cut_either() -> None:
+@pytest.mark.parametrize("sources", [(), (NATIVE,)])
+def test_a_store_does_not_say_from_whom_to_copy(sources: tuple[str, ...]) -> None:
+    """Who says so would give it what he likes."""
     machine = written()
-    machine.on_record(record(3), 0.0)
-    assert not senders(machine).admits(STORE, request(b"C", ADDRESS, 2))
-
-
-def test_one_end_that_cuts_is_enough() -> None:
-    machine = written()
-    close = request(b"C", NATIVE, 5)
-    assert senders(machine).admits(STORE, close)
-    both = close._replace(entries=(*close.entries, *request(b"C", ADDRESS, 1).entries))
-    assert not senders(machine).admits(STORE, both)
+    copy = copy_request(sources=sources)
+    assert senders(machine).admits(STORE, copy) is (sources == ())
+    assert senders(machine).admits(GATEWAY, copy)
+    both = copy._replace(entries=(*copy_request().entries, *copy.entries))
+    assert senders(machine).admits(STORE, both) is (sources == ())
 
 
 def test_what_cannot_be_read_counts_for_nothing() -> None:
     machine = started_again(written())
     machine.disk.bad.add(ADDRESS)
-    assert not senders(machine).admits(STORE, request(b"C", ADDRESS, 2))
     assert not senders(machine).admits(PRODUCER, WRITES[0])
     with pytest.raises(MalformedMessage):
-        senders(machine).admits(STORE, request(b"C")._replace(entries=(b"junk",)))
+        senders(machine).admits(STORE, copy_request()._replace(entries=(b"junk",)))
 
 
 def test_everything_else_is_a_matter_of_roles() -> None:
     machine = written()
     for sender in (STORE, GATEWAY, READER):
         assert senders(machine).admits(sender, open_request())
+        assert senders(machine).admits(sender, request(b"C", ADDRESS, 0))
