@@ -43,8 +43,10 @@ from wireproto.dafka.messages import UNANNOUNCED
 LOOK_SECONDS = 1.0
 """Longest time that a key lasts once its file is gone, beside that of the look itself."""
 
-MAX_CLAIMS = 4096
-"""Incarnations whose names are remembered."""
+MAX_CLAIMS = 16
+"""Incarnations that are remembered of one name: a store has one, and few before it. The oldest goes first, so
+nobody's claims push out another name's.
+"""
 
 REFUSED_LOGGED = 10
 """Refused messages and peers that are logged, each; further ones are only counted, so that nobody fills the
@@ -71,6 +73,8 @@ class Keys:
         self._changed: dict[Callable[[], None], None] = {}
         self._claims: dict[str, str] = {}
         """Incarnation -> the name of whose key it is."""
+        self._claimed: dict[str, dict[str, None]] = {}
+        """Name -> its incarnations, in the order in which it said them first."""
         self._signature: Signature = signature(path)
         self._files = read_members(path)
         self._members: dict[str, Certificate] = {}
@@ -151,7 +155,8 @@ class Keys:
             members.pop(public, None)
         self._members = members
         names = {member.name for member in members.values()}
-        self._claims = {store: name for store, name in self._claims.items() if name in names}
+        self._claimed = {name: stores for name, stores in self._claimed.items() if name in names}
+        self._claims = {store: name for name, stores in self._claimed.items() for store in stores}
 
     # what they may do -------------------------------------------------------------------------------------
 
@@ -187,9 +192,18 @@ class Keys:
         if not store:
             return True
         claimed = self._claims.get(store)
-        if claimed is None and len(self._claims) < MAX_CLAIMS:
-            claimed = self._claims[store] = member.name
+        if claimed is None:
+            self._claim(store, member.name)
+            return True
         return claimed == member.name
+
+    def _claim(self, store: str, name: str) -> None:
+        stores = self._claimed.setdefault(name, {})
+        if len(stores) >= MAX_CLAIMS:
+            oldest = next(iter(stores))
+            del stores[oldest], self._claims[oldest]
+        stores[store] = None
+        self._claims[store] = name
 
     def may_subscribe(self, public: str, prefix: bytes) -> bool:
         """Whether whoever has this key may hear this here. Who may not is nobody from then on: ZeroMQ has

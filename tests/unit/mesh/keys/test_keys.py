@@ -12,7 +12,7 @@ from mesh.keys import directory
 from mesh.keys.admission import answer
 from mesh.keys.certificate import Certificate, to_text
 from mesh.keys.directory import MEMBERS, KeysRefused
-from mesh.keys.keys import Keys
+from mesh.keys.keys import MAX_CLAIMS, Keys
 from mesh.keys.roles import LINKS, Role
 from mesh.keys.z85 import decode
 from mesh.zmq_trio import new_key_pair
@@ -163,6 +163,19 @@ def test_an_incarnation_is_of_the_name_that_said_it_first(tmp_path: Path) -> Non
     assert not keys.allows(other.public, Pong(R, S, "cluster", "name"))
     assert keys.allows(other.public, Ack(A, R, "heat", 0))
     assert keys.allows(successor.public, ack), "the next key of the same store"
+
+
+def test_a_store_that_says_many_incarnations_shuts_no_other_out(tmp_path: Path) -> None:
+    """Its own oldest claims go; those of another name stay, and new ones of others have room."""
+    rogue, store = ROLES[Role.STORE], certificate("store-2", Role.STORE)
+    keys = keys_of(tmp_path, certificate("own", Role.GATEWAY), rogue, store)
+    assert keys.allows(store.public, Ack(A, S, "heat", 0))
+    made_up = [f"{number:032X}" for number in range(5000)]
+    assert all(keys.allows(rogue.public, Ack(A, one, "heat", 0)) for one in made_up)
+    assert not keys.allows(rogue.public, Ack(A, S, "heat", 0))
+    assert keys.allows(store.public, Ack(A, "9" * 32, "heat", 0)), "one that was not heard before"
+    assert not keys.allows(store.public, Ack(A, made_up[-MAX_CLAIMS], "heat", 0))
+    assert keys.allows(store.public, Ack(A, made_up[-MAX_CLAIMS - 1], "heat", 0)), "forgotten: anybody's"
 
 
 def look(keys: Keys) -> None:
