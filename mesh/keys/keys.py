@@ -185,8 +185,11 @@ class Keys:
         return member.role is Role.READER and is_readers_to_send(message)
 
     def _is_itself(self, member: Certificate, message: Any) -> bool:
-        """Whether the incarnation that a store's message names is that store's."""
-        if type(message) not in CLAIMING and not isinstance(message, Pong):
+        """Whether the incarnation that a store's message names is that store's, and its name as well."""
+        if isinstance(message, Pong):
+            if message.name != member.name:
+                return False
+        elif type(message) not in CLAIMING:
             return True
         store = message.store.removeprefix(UNANNOUNCED)
         if not store:

@@ -97,10 +97,11 @@ def test_a_plain_store_finds_nobody_on_a_mesh_with_keys(tmp_path: Path) -> None:
         (["--mesh-keys", "{}/tower"], "has the key of a tower, and this is a store"),
         (["--mesh-keys", "{}/wide"], "chmod 600 {}/wide/own.key_secret"),
         (["--mesh-keys", "{}/mixed"], "do not belong together"),
+        (["--mesh-keys", "{}/other"], "--name s, and {}/other has the key of other"),
     ],
 )
 def test_what_a_store_refuses(tmp_path: Path, arguments: list[str], text: str) -> None:
-    issue(tmp_path, {"tower": "tower", "wide": "store", "mixed": "store"})
+    issue(tmp_path, {"tower": "tower", "wide": "store", "mixed": "store", "other": "store"})
     (tmp_path / "wide" / OWN_SECRET).chmod(0o640)
     secrets = [read_own(tmp_path / name).secret for name in ("tower", "mixed")]
     mixed = tmp_path / "mixed" / OWN_SECRET

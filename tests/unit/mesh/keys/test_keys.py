@@ -87,7 +87,8 @@ MESSAGES: list[tuple[Any, set[Role]]] = [
     (Request(ids.COPY, S, R, ()), {G, ST}),
     (Request(ids.CLOSE, S, R, ()), {G, ST}),
     (Ping(ANY_STORE, R), {G}),
-    (Pong(R, S, "cluster", "name"), {ST}),
+    (Pong(R, S, "cluster", "store-1"), {ST}),
+    (Pong(R, S, "cluster", "store-2"), set()),
     (Pong(R, "gateway", "cluster", "name"), {G}),
     (Lookup(S, R, A, 0, 0, 0), {G}),
     (GetRows(S, R, A, 0, 1), {G}),
@@ -160,9 +161,18 @@ def test_an_incarnation_is_of_the_name_that_said_it_first(tmp_path: Path) -> Non
     assert keys.allows(store.public, ack)
     assert not keys.allows(other.public, ack)
     assert not keys.allows(other.public, Ack(A, "~" + S, "heat", 0)), "also of what was not announced"
-    assert not keys.allows(other.public, Pong(R, S, "cluster", "name"))
+    assert not keys.allows(other.public, Pong(R, S, "cluster", "store-2"))
     assert keys.allows(other.public, Ack(A, R, "heat", 0))
     assert keys.allows(successor.public, ack), "the next key of the same store"
+
+
+def test_a_store_has_the_name_of_its_key(tmp_path: Path) -> None:
+    """'dafka store admit' finds stores by the names in their PONGs."""
+    store, other = ROLES[Role.STORE], certificate("store-2", Role.STORE)
+    keys = keys_of(tmp_path, certificate("own", Role.GATEWAY), store, other)
+    assert not keys.allows(other.public, Pong(R, S, "cluster", "store-1"))
+    assert not keys.allows(other.public, Pong(R, S, "cluster", ""))
+    assert keys.allows(store.public, Pong(R, S, "cluster", "store-1")), "nothing was claimed by the lie"
 
 
 def test_a_store_that_says_many_incarnations_shuts_no_other_out(tmp_path: Path) -> None:
