@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 import trio
 
+from mesh.attempts import Attempts, Event
 from mesh.host_names import look_up
 from mesh.keys.keys import Keys
 from mesh.link_bounds import BEACONS
 from mesh.protocol.endpoints import TowerAddress, in_brackets
+from mesh.tower_watch import TowerWatch
 from mesh.zmq_trio import Context, Publisher, Subscriber
 from wireproto.dafka.beacons import TOPIC, WELCOME, TowerBeacon, decode_tower_beacon
 from wireproto.dafka.errors import MalformedMessage
@@ -48,8 +50,10 @@ class _Side:
         port: int,
         on_ready: Callable[[], None],
         keys: Keys | None,
+        attempts: Attempts,
     ) -> None:
         self.live = False
+        self._attempts = attempts
         self._keys = keys
         self._key = ""
         """Of the tower that is tried, or linked."""
@@ -58,7 +62,6 @@ class _Side:
         self._host = host
         self._port = port
         self._on_ready = on_ready
-        self._said = False
         self._endpoint = ""
         self._changed = 0.0
         """When the link was made, or came up, or went down."""
@@ -74,7 +77,7 @@ class _Side:
 
     async def _follow(self) -> None:
         async with trio.open_nursery() as nursery:
-            await nursery.start(self._socket.follow_links, self._on_link)
+            await nursery.start(self._socket.follow_links, self._on_link, self._on_attempt)
             nursery.start_soon(self._socket.run)
             nursery.start_soon(self._keep_up)
 
@@ -100,11 +103,6 @@ class _Side:
         after = known.index(self._key) + 1 if self._key in known else 0
         if known:
             self._key = known[after % len(known)]
-        elif not self._said:
-            self._said = True
-            logger.error(
-                "no key of a tower is known: give this node the towers' certificates (dafka keys add)"
-            )
         return bool(known)
 
     def _on_keys(self) -> None:
@@ -126,7 +124,11 @@ class _Side:
             self._changed = trio.current_time()
         self.live = live
         if live:
+            self._attempts.clear()
             self._on_ready()
+
+    def _on_attempt(self, event: Event) -> None:
+        self._attempts.happened(event, trio.current_time())
 
 
 async def _address(host: str) -> str:
@@ -168,9 +170,11 @@ class TowerLink:
         self._subscriber = Subscriber(context, self._on_frames, link=BEACONS)
         for prefix in (TOPIC, WELCOME):
             self._subscriber.subscribe(prefix)
+        self._watch = TowerWatch(address, context.keys, lambda: all(side.live for side in self._sides))
+        keys, side = context.keys, self._watch.side
         self._sides = (
-            _Side(self._publisher, address.host, address.port_in, on_ready, context.keys),
-            _Side(self._subscriber, address.host, address.port_out, on_ready, context.keys),
+            _Side(self._publisher, address.host, address.port_in, on_ready, keys, side()),
+            _Side(self._subscriber, address.host, address.port_out, on_ready, keys, side()),
         )
 
     def beacon(self) -> None:
@@ -184,6 +188,7 @@ class TowerLink:
     async def run(self) -> None:
         """Follow the tower until cancelled."""
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch.run)
             for side in self._sides:
                 nursery.start_soon(side.run)
 

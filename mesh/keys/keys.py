@@ -16,7 +16,7 @@ from typing import Any
 
 import trio
 
-from mesh.keys.certificate import BadCertificate, Certificate
+from mesh.keys.certificate import MAX_NAME_CHARACTERS, BadCertificate, Certificate
 from mesh.keys.directory import (
     MEMBERS,
     KeysRefused,
@@ -37,6 +37,7 @@ from mesh.keys.roles import (
     is_readers_to_send,
     is_stores_to_send,
 )
+from mesh.log_bounds import LogBounds
 from wireproto.dafka.additions import Pong
 from wireproto.dafka.messages import UNANNOUNCED
 
@@ -48,10 +49,7 @@ MAX_CLAIMS = 16
 nobody's claims push out another name's.
 """
 
-REFUSED_LOGGED = 10
-"""Refused messages and peers that are logged, each; further ones are only counted, so that nobody fills the
-log.
-"""
+INCARNATION_CHARACTERS = 32
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +65,7 @@ class Keys:
         """Messages that their senders' roles do not allow."""
         self.refused_peers = 0
         """Handshakes of keys that are none of ours, or have no business with this node."""
+        self._messages_log, self._peers_log = LogBounds(), LogBounds()
         self._hearing = Hearing()
         self._banished: set[str] = set()
         """Keys that listened to what is not theirs: nobody's, until this process is started again."""
@@ -165,15 +164,33 @@ class Keys:
         member = self._members.get(public)
         if member is not None and self._may_send(member, message):
             return True
-        who = "a key that was removed" if member is None else f"{member.name}, a {member.role}"
-        self.refuse(who, type(message).__name__)
+        what = type(message).__name__
+        if member is None:
+            self.refuse("a key that was removed", what)
+        else:
+            self.refuse(f"{member.name}, a {member.role}", what, self._why_not_itself(member, message))
         return False
 
-    def refuse(self, who: str, what: str) -> None:
-        """Count a message that is dropped, and say it a few times."""
+    def refuse(self, who: str, what: str, why: str = "") -> None:
+        """Count a message that is dropped, and say it (`LogBounds`)."""
         self.refused_messages += 1
-        if self.refused_messages <= REFUSED_LOGGED:
-            logger.warning("dropped a message that is not its sender's to send: %s, from %s", what, who)
+        if self._messages_log.may(f"{who}: {what}{why}", who):
+            logger.warning(
+                "dropped a message that is not its sender's to send: %s, from %s%s", what, who, why
+            )
+
+    def _why_not_itself(self, member: Certificate, message: Any) -> str:
+        """What more is to be said of a message that a store may not send; "" for others."""
+        if member.role is not Role.STORE or not is_stores_to_send(message):
+            return ""
+        if isinstance(message, Pong) and message.name != member.name:
+            name = message.name[:MAX_NAME_CHARACTERS]
+            return f". It says that its name is {name!r}, and a store has the name of its key"
+        store = message.store.removeprefix(UNANNOUNCED)
+        return (
+            f". It says that it is {store[:INCARNATION_CHARACTERS]!r}, which is {self._claims.get(store)}'s. If "
+            "its data directory was moved to there, remove that one's keys first (dafka keys remove)"
+        )
 
     def _may_send(self, member: Certificate, message: Any) -> bool:
         if member.role is Role.GATEWAY:
@@ -230,19 +247,28 @@ class Keys:
         self._tell()
         return False
 
-    def admits(self, public: str) -> bool:
-        """Whether whoever has this key may connect to this node; counted, if not."""
+    def admits(self, public: str, address: str = "") -> bool:
+        """Whether whoever has this key may connect to this node, from this address; counted, if not."""
         if self.peer(public) is not None:
             return True
         self.refused_peers += 1
-        if self.refused_peers <= REFUSED_LOGGED:
-            member = self._members.get(public)
-            who = f"key {public[:5]}..." if member is None else f"{member.name}, a {member.role},"
+        member = self._members.get(public)
+        if self._peers_log.may(f"{address} {public}", address if member is None else member.name):
             logger.warning(
-                "refused the link of %s: it is no member here, or has no business with a %s. "
-                "'dafka keys add %s CERTIFICATE' makes it a member",
-                who,
-                self.own.role,
-                self.path,
+                "refused the link of %s at %s: %s",
+                f"key {public}" if member is None else f"{member.name}, a {member.role},",
+                address or "an address that is not known",
+                self._why_not_admitted(public, member),
             )
         return False
+
+    def _why_not_admitted(self, public: str, member: Certificate | None) -> str:
+        if public in self._banished:
+            return (
+                "it subscribed to what is not for it, and counts no more until this process is started again"
+            )
+        if member is not None:
+            return f"a {self.own.role} has no links with that role"
+        return (
+            f"it is no member here. 'dafka keys add {self.path} CERTIFICATE', with its own.key, makes it one"
+        )

@@ -15,6 +15,7 @@ from mesh.keys.directory import MEMBERS, KeysRefused
 from mesh.keys.keys import MAX_CLAIMS, Keys
 from mesh.keys.roles import LINKS, Role
 from mesh.keys.z85 import decode
+from mesh.log_bounds import MAX_LINES_OF_SOURCE
 from mesh.zmq_trio import new_key_pair
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
@@ -188,6 +189,34 @@ def test_a_store_that_says_many_incarnations_shuts_no_other_out(tmp_path: Path) 
     assert keys.allows(store.public, Ack(A, made_up[-MAX_CLAIMS - 1], "heat", 0)), "forgotten: anybody's"
 
 
+def test_a_stranger_keeps_nobody_else_out_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = keys_of(tmp_path, certificate("own", Role.TOWER))
+    for _ in range(100):
+        assert not keys.admits(new_key_pair()[0], "10.0.0.66")
+    assert len(caplog.messages) == MAX_LINES_OF_SOURCE
+    store = ROLES[Role.STORE].public
+    assert not any(keys.admits(store, "10.0.0.1") for _ in range(10))
+    (line,) = caplog.messages[MAX_LINES_OF_SOURCE:]
+    assert f"the link of key {store} at 10.0.0.1: it is no member here. 'dafka keys add {tmp_path} " in line
+    assert keys.refused_peers == 110
+
+
+def test_one_sender_keeps_no_other_out_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rogue, store = ROLES[Role.STORE], certificate("store-2", Role.STORE)
+    keys = keys_of(tmp_path, certificate("own", Role.GATEWAY), rogue, store)
+    assert keys.allows(rogue.public, Ack(A, S, "heat", 0))
+    for number in range(100):
+        assert not keys.allows(rogue.public, Pong(R, S, "cluster", f"store-{number + 2}"))
+    assert len(caplog.messages) == MAX_LINES_OF_SOURCE
+    assert not any(keys.allows(store.public, Ack(A, S, "heat", 0)) for _ in range(10))
+    name, claim = caplog.messages[MAX_LINES_OF_SOURCE - 1 :]
+    last = f"'store-{MAX_LINES_OF_SOURCE + 1}'"
+    assert f"Pong, from store-1, a store. It says that its name is {last}, and a store has the" in name
+    assert f"Ack, from store-2, a store. It says that it is '{S}', which is store-1's. If its data" in claim
+
+
 def look(keys: Keys) -> None:
     trio.run(keys.look)
 
@@ -289,10 +318,10 @@ def zap(*, version: bytes = b"1.0", mechanism: bytes = b"CURVE", key: bytes | No
     ids=("known", "unknown", "short", "NULL", "PLAIN", "version", "no key", "two keys"),
 )
 def test_what_is_answered_to_zeromq(request_frames: list[bytes], status: bytes, user: bytes) -> None:
-    reply = answer(request_frames, lambda public: public == PEER.public)
+    reply = answer(request_frames, lambda public, address: (public, address) == (PEER.public, "127.0.0.1"))
     user = user.replace(b"PEER", PEER.public.encode())
     assert reply == [b"route", b"", b"1.0", b"7", status, b"", user, b""]
 
 
 def test_what_is_no_question_is_not_answered() -> None:
-    assert answer([b"route", b""], lambda _public: True) is None
+    assert answer([b"route", b""], lambda _public, _address: True) is None
