@@ -188,8 +188,8 @@ class Keys:
             return f". It says that its name is {name!r}, and a store has the name of its key"
         store = message.store.removeprefix(UNANNOUNCED)
         return (
-            f". It says that it is {store[:INCARNATION_CHARACTERS]!r}, which is {self._claims.get(store)}'s. If "
-            "its data directory was moved to there, remove that one's keys first (dafka keys remove)"
+            f". It says that it is {store[:INCARNATION_CHARACTERS]!r}, which is {self._claims.get(store)}'s. "
+            "If its data directory was moved to there, remove that one's keys first (dafka keys remove)"
         )
 
     def _may_send(self, member: Certificate, message: Any) -> bool:
