@@ -30,6 +30,7 @@ import zmq
 import zmq.backend
 
 from mesh.attempts import Event
+from mesh.connections import Connection, Cuts, connection
 from mesh.keys import admission
 from mesh.keys.keys import Keys
 from mesh.knocks import Knocks
@@ -612,7 +613,8 @@ class Subscriber(_Linked):
 
 
 class Inlet:
-    """A bound SUB socket: what others publish to us, each with the address that it came from.
+    """A bound SUB socket: what others publish to us, each with the address that it came from. Links of keys
+    that are removed are cut.
 
     `on_message(frames, address, key)`: of a message with many frames only the first `MAX_FRAMES` are kept;
     the address is an IP, "" where ZeroMQ knows none; the key is its sender's, "" where there are no keys.
@@ -630,7 +632,12 @@ class Inlet:
         _configure(self._socket, BEACONS)
         _refuse_old_protocols(self._socket)
         _serve_keys(context, self._socket)
-        self._has_keys = context.keys is not None
+        self._keys = context.keys
+        self._senders: dict[int, tuple[Connection, str]] = {}
+        """Descriptor -> the connection on it, and the key that it has proved, where there are keys."""
+        self._cuts = Cuts()
+        if context.keys is not None:
+            context.keys.on_change(self._cut_strangers)
         self._socket.subscribe(prefix)
 
     def bind(self, endpoint: str) -> str:
@@ -639,8 +646,8 @@ class Inlet:
 
     @property
     def cut(self) -> int:
-        """Links that were cut because of a message without an end."""
-        return self._gathering.cut
+        """Links that were cut because of a message without an end, or of a key that was removed."""
+        return self._gathering.cut + self._cuts.count
 
     async def run(self) -> None:
         """Take messages for ever."""
@@ -656,12 +663,33 @@ class Inlet:
         while True:
             await trio.sleep(GATHERED_LOOK_SECONDS)
             for descriptor, is_there in _accepted(self._accepted, self._knocks, 0) or ():
+                self._senders.pop(descriptor, None)
                 if is_there:
                     self._gathering.connected(descriptor, trio.current_time())
             if self._take():
                 self._gathering.look(trio.current_time())
 
+    def _sent(self, descriptor: int, key: str) -> None:
+        """A message came of who has this key."""
+        known = self._senders.get(descriptor)
+        if known is None or known[1] != key:
+            found = connection(descriptor)
+            if found is None:
+                return
+            self._senders[descriptor] = found, key
+        if self._keys is not None and self._keys.peer(key) is None:
+            self._cut_strangers()
+
+    def _cut_strangers(self) -> None:
+        """The keys are others: who is no member any more is not linked."""
+        for descriptor, (found, key) in list(self._senders.items()):
+            if self._keys is not None and self._keys.peer(key) is None:
+                del self._senders[descriptor]
+                self._cuts.cut(found, "its key is no member's any more")
+
     def close(self) -> None:
+        if self._keys is not None:
+            self._keys.forget(self._cut_strangers)
         if not self._socket.closed:
             self._socket.disable_monitor()
         self._accepted.close(linger=0)
@@ -676,8 +704,10 @@ class Inlet:
             except zmq.Again:
                 return True
             address = _peer_address(frame)
-            user = _user(frame) if self._has_keys else ""
+            user = "" if self._keys is None else _user(frame)
             descriptor = _descriptor(frame)
+            if self._keys is not None and descriptor is not None:
+                self._sent(descriptor, user)
             frames = [frame.bytes]
             size = _on_the_wire(frames[0], self._sealing)
             while frame.more:
