@@ -12,6 +12,7 @@ AGAIN_SECONDS = 600.0
 """A line about the same is written again after so long: who looks at a log sees what still lasts."""
 
 WINDOW_SECONDS = 60.0
+"""Lines are counted anew after so long."""
 
 MAX_LINES_OF_SOURCE = 5
 """Lines about one source in a window."""

@@ -15,6 +15,7 @@ UNREACHED_SECONDS = 8.0
 meanwhile."""
 
 LOOK_SECONDS = 1.0
+"""How often a tower's links are looked at."""
 
 logger = logging.getLogger(__name__)
 

@@ -50,6 +50,7 @@ nobody's claims push out another name's.
 """
 
 INCARNATION_CHARACTERS = 32
+"""So much of what a store calls itself is logged: as long as an incarnation is."""
 
 logger = logging.getLogger(__name__)
 

@@ -61,6 +61,7 @@ def test_kafka_and_native_clients_write_and_read(tmp_path: Path) -> None:
 
         logs = "".join(process.log for process in (mesh.tower, *mesh.stores, mesh.gateway))
         assert "dropped a message" not in logs
+        assert "a tower tells of" not in logs
         secrets = [read_own(keys / name).secret for name in NODES]
         assert not any(secret in logs for secret in secrets)
         mesh.stop()
