@@ -76,8 +76,8 @@ MUTANTS = (
         "every-key-is-let-in",
         "Who makes himself a key is on the mesh.",
         "mesh/keys/admission.py",
-        'if admits(public) else (b"300", b"")',
-        'if admits(public) or public else (b"300", b"")',
+        'if admits(public, _address(request)) else (b"300", b"")',
+        'if admits(public, _address(request)) or public else (b"300", b"")',
         (f"{KEYS}test_what_is_answered_to_zeromq", f"{KEYED}test_a_stranger_hears_nothing_and_says_nothing"),
     ),
     Mutant(
