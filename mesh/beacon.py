@@ -13,7 +13,9 @@ from uuid import uuid4
 import trio
 
 from mesh.host_names import HostNames
+from mesh.keys.keys import Keys
 from mesh.keys.roles import Role
+from mesh.log_bounds import LogBounds
 from mesh.node import Node
 from mesh.protocol.endpoints import Endpoint, TowerAddress, parse_endpoint, parse_host
 from mesh.protocol.peers import Connect, Disconnect, Effect, Greet, Peers, PeerStatus, Unreached
@@ -79,6 +81,7 @@ class Beacon:
         """Beacons that break the format, or name no place that one can connect to."""
         self.strangers = 0
         """Beacons with keys of nobody whom this node knows, or in its own name."""
+        self._log_bounds = LogBounds()
         self._keys = context.keys
         self._node = node
         self._table = Peers(self.node_id, port, host=_address(host))
@@ -167,7 +170,10 @@ class Beacon:
         # Names of nodes that there is no room for are not worth a look-up.
         endpoint = self._names.address(named, now) if self._table.wants(beacon.node, key) else named
         if endpoint is not None:
+            refused = self._table.refused
             self._do(self._table.heard(beacon.node, endpoint, now, key))
+            if self._table.refused > refused:
+                self._say_refused(beacon)
 
     def _is_a_peers(self, beacon: TowerBeacon) -> bool:
         """Whether this may be somebody to connect to, or this node itself. A tower is believed who is there,
@@ -179,8 +185,34 @@ class Beacon:
         is_own = beacon.node == self.node_id
         if (beacon.key != keys.own.public) if is_own else (keys.holder(beacon.key) is None):
             self.strangers += 1
+            self._say_strange(beacon, keys, is_own)
             return False
         return is_own or keys.peer(beacon.key) is not None
+
+    def _say_strange(self, beacon: TowerBeacon, keys: Keys, is_own: bool) -> None:
+        if not self._log_bounds.may(f"key {beacon.key} {is_own}", "strange"):
+            return
+        if is_own:
+            logger.warning(
+                "a tower tells of key %s at %s under this node's name", beacon.key, beacon.endpoint
+            )
+            return
+        logger.warning(
+            "a tower tells of a node with key %s at %s, which is no member here: 'dafka keys add %s "
+            "CERTIFICATE', with its own.key, makes it one",
+            beacon.key,
+            beacon.endpoint,
+            keys.path,
+        )
+
+    def _say_refused(self, beacon: TowerBeacon) -> None:
+        if self._log_bounds.may(f"node {beacon.node}", "refused"):
+            logger.warning(
+                "dropped the beacon of node %s at %s: more nodes are known than may be, or another key has "
+                "its name or place, with a live link",
+                beacon.node,
+                beacon.endpoint,
+            )
 
     def _on_malformed(self, error: MalformedMessage) -> None:
         self.malformed += 1

@@ -16,12 +16,11 @@ class MeshExposed(Exception):
     exit_code = 2
 
 
-def bind_tcp(publisher: Publisher, host: str, first_port: int, last_port: int) -> int:
-    """Bind to the first free port of a range (0: any) at a host name or address; the port.
+def bind_tcp(publisher: Publisher, address: str, first_port: int, last_port: int) -> int:
+    """Bind to the first free port of a range (0: any) at an address of `bound_address`; the port.
 
     Raises `EndpointTaken` with what to do.
     """
-    address = _resolve(host)
     last_error = ""
     for port in range(first_port, last_port + 1):
         try:
@@ -36,11 +35,11 @@ def bind_tcp(publisher: Publisher, host: str, first_port: int, last_port: int) -
     raise EndpointTaken(f"{last_error}; give --mesh-listen another port, or a range of them")
 
 
-def check_exposure(host: str, *, has_keys: bool, insecure: bool) -> None:
+def check_exposure(address: str, *, has_keys: bool, insecure: bool) -> None:
     """Before the mesh is bound there: without keys only this machine reaches it, unless it is to be insecure,
-    and that is said. Raises `MeshExposed`.
+    and that is said. `address` is the one that is bound then: a name could lead elsewhere at each look-up.
+    Raises `MeshExposed`.
     """
-    address = _resolve(host)
     if has_keys or ipaddress.ip_address(address.strip("[]")).is_loopback:
         return
     if not insecure:
@@ -56,8 +55,10 @@ def check_exposure(host: str, *, has_keys: bool, insecure: bool) -> None:
     )
 
 
-def _resolve(host: str) -> str:
-    """The address as ZeroMQ binds it: it looks up no names."""
+def bound_address(host: str) -> str:
+    """The address of a host name or address as ZeroMQ binds it, which looks up no names: in brackets, if it
+    is one of IPv6. Raises `EndpointTaken`.
+    """
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as error:

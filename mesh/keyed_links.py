@@ -2,15 +2,20 @@
 socket that connected ZeroMQ does not tell who sent it. A socket's links are to the key that it was given.
 """
 
+import logging
 from collections.abc import Callable
 from functools import partial
 
 import trio
 
+from mesh.attempts import Attempts, Event, next_step
+from mesh.log_bounds import LogBounds
 from mesh.zmq_trio import Context, Subscriber
 
 OnFrames = Callable[[str, list[bytes]], None]
 """Takes a message with the key of who sent it."""
+
+logger = logging.getLogger(__name__)
 
 
 class _Link:
@@ -19,6 +24,7 @@ class _Link:
     def __init__(self, key: str) -> None:
         self.key = key
         self.scope = trio.CancelScope()
+        self.attempts = Attempts()
 
 
 class KeyedLinks:
@@ -34,6 +40,7 @@ class KeyedLinks:
         self._subscribers: dict[_Link, Subscriber] = {}
         """Those of the links that are being served."""
         self._cut = 0
+        self._log_bounds = LogBounds()
         self._nursery: trio.Nursery | None = None
 
     @property
@@ -95,7 +102,8 @@ class KeyedLinks:
                 subscriber.subscribe(prefix)
             with link.scope:
                 async with trio.open_nursery() as nursery:
-                    await nursery.start(subscriber.follow_links, self._tell(link))
+                    attempted = partial(self._on_attempt, endpoint, link)
+                    await nursery.start(subscriber.follow_links, self._tell(link), attempted)
                     subscriber.connect(endpoint, link.key)
                     nursery.start_soon(subscriber.run)
         finally:
@@ -107,7 +115,21 @@ class KeyedLinks:
         """Tells of one link, as long as it is wanted."""
 
         def tell(endpoint: str, is_live: bool) -> None:
+            if is_live:
+                link.attempts.clear()
             if not link.scope.cancel_called:
                 self.on_link(endpoint, is_live)
 
         return tell
+
+    def _on_attempt(self, endpoint: str, link: _Link, event: Event) -> None:
+        """Say it if the link cannot be: the other one's log alone would not tell this one's people."""
+        keys, now = self._context.keys, trio.current_time()
+        link.attempts.happened(event, now)
+        cause = link.attempts.cause(now)
+        member = None if keys is None else keys.holder(link.key)
+        if keys is None or member is None or cause is None or link.scope.cancel_called:
+            return
+        if self._log_bounds.may(link.key, member.name):
+            why = next_step(cause, keys.path)
+            logger.warning("no link to %s, a %s, at %s: %s", member.name, member.role, endpoint, why)

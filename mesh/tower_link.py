@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 import trio
 
+from mesh.attempts import Attempts, Event
 from mesh.host_names import look_up
 from mesh.keys.keys import Keys
 from mesh.link_bounds import BEACONS
 from mesh.protocol.endpoints import TowerAddress, in_brackets
+from mesh.tower_watch import TowerWatch
 from mesh.zmq_trio import Context, Publisher, Subscriber
 from wireproto.dafka.beacons import TOPIC, WELCOME, TowerBeacon, decode_tower_beacon
 from wireproto.dafka.errors import MalformedMessage
@@ -48,8 +50,10 @@ class _Side:
         port: int,
         on_ready: Callable[[], None],
         keys: Keys | None,
+        attempts: Attempts,
     ) -> None:
         self.live = False
+        self._attempts = attempts
         self._keys = keys
         self._key = ""
         """Of the tower that is tried, or linked."""
@@ -62,7 +66,6 @@ class _Side:
         self._host = host
         self._port = port
         self._on_ready = on_ready
-        self._said = False
         self._endpoint = ""
         self._changed = 0.0
         """When the link was made, or came up, or went down."""
@@ -78,7 +81,7 @@ class _Side:
 
     async def _follow(self) -> None:
         async with trio.open_nursery() as nursery:
-            await nursery.start(self._socket.follow_links, self._on_link)
+            await nursery.start(self._socket.follow_links, self._on_link, self._on_attempt)
             nursery.start_soon(self._socket.run)
             nursery.start_soon(self._keep_up)
 
@@ -108,11 +111,6 @@ class _Side:
         elif known:
             after = known.index(self._tried) + 1 if self._tried in known else 0
             self._key = self._tried = known[after % len(known)]
-        elif not self._said:
-            self._said = True
-            logger.error(
-                "no key of a tower is known: give this node the towers' certificates (dafka keys add)"
-            )
         return bool(known)
 
     def _on_keys(self) -> None:
@@ -135,7 +133,11 @@ class _Side:
         self.live = live
         if live:
             self._proven = self._key
+            self._attempts.clear()
             self._on_ready()
+
+    def _on_attempt(self, event: Event) -> None:
+        self._attempts.happened(event, trio.current_time())
 
 
 async def _address(host: str) -> str:
@@ -177,9 +179,11 @@ class TowerLink:
         self._subscriber = Subscriber(context, self._on_frames, link=BEACONS)
         for prefix in (TOPIC, WELCOME):
             self._subscriber.subscribe(prefix)
+        self._watch = TowerWatch(address, context.keys, lambda: all(side.live for side in self._sides))
+        keys, side = context.keys, self._watch.side
         self._sides = (
-            _Side(self._publisher, address.host, address.port_in, on_ready, context.keys),
-            _Side(self._subscriber, address.host, address.port_out, on_ready, context.keys),
+            _Side(self._publisher, address.host, address.port_in, on_ready, keys, side()),
+            _Side(self._subscriber, address.host, address.port_out, on_ready, keys, side()),
         )
 
     def beacon(self) -> None:
@@ -193,6 +197,7 @@ class TowerLink:
     async def run(self) -> None:
         """Follow the tower until cancelled."""
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch.run)
             for side in self._sides:
                 nursery.start_soon(side.run)
 

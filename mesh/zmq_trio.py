@@ -29,9 +29,11 @@ import trio
 import zmq
 import zmq.backend
 
-from mesh.connections import Cuts, connection
+from mesh.attempts import Event
+from mesh.connections import Connection, Cuts, connection
 from mesh.keys import admission
 from mesh.keys.keys import Keys
+from mesh.knocks import Knocks
 from mesh.link_bounds import (
     BEACONS,
     DATA,
@@ -83,6 +85,16 @@ ZAP_DOMAIN = "dafka"
 SEALING_BYTES = 33
 """What CURVE adds to a frame (RFC 26): the name of the command, a nonce, what proves it whole, and flags."""
 
+HANDSHAKE_FAILED = int(
+    zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+)
+"""What becomes of a handshake that does not succeed."""
+
+OTHER_MECHANISM = int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
+"""One of the two has keys, and the other one has none."""
+
 MAX_SOCKETS_WITH_KEYS = 4096
 """Each link is a socket of its own then, with two for its monitor: four times as many as ZeroMQ allows."""
 
@@ -102,6 +114,7 @@ class Context:
     def __init__(self, keys: Keys | None = None) -> None:
         self.raw = zmq.Context()
         self.keys = keys
+        self.knocks = Knocks(has_keys=keys is not None)
         self._zap: zmq.Socket[bytes] | None = None
         if keys is not None:
             self.raw.set(zmq.MAX_SOCKETS, MAX_SOCKETS_WITH_KEYS)
@@ -248,9 +261,9 @@ def _refuse_old_protocols(socket: "zmq.Socket[bytes]") -> None:
 class LinkMonitor:
     """Tells which of a socket's links are live, from ZeroMQ's own monitor: `on_link(endpoint, live)`.
 
-    Live means that both sides have agreed on the protocol; of connections alone nothing is said. The endpoint
-    is as ZeroMQ writes it, which need not be as it was given to `connect`. The monitor's socket is
-    edge-triggered as all are.
+    Live means that both sides have agreed on the protocol. The endpoint is as ZeroMQ writes it, which need
+    not be as it was given to `connect`. What becomes of attempts is told as well: `on_attempt`. The monitor's
+    socket is edge-triggered as all are.
     """
 
     def __init__(
@@ -259,9 +272,11 @@ class LinkMonitor:
         socket: "zmq.Socket[bytes]",
         on_link: Callable[[str, bool], None],
         on_connected: Callable[[int], None] = lambda _descriptor: None,
+        on_attempt: Callable[[Event], None] = lambda _event: None,
     ) -> None:
         self._watched = socket
         self._on_link = on_link
+        self._on_attempt = on_attempt
         self._on_connected = on_connected
         self._events = context.raw.socket(zmq.PAIR)
         self._events.setsockopt(zmq.LINGER, 0)
@@ -269,7 +284,8 @@ class LinkMonitor:
         # is bounded by how often links can be made (`RECONNECT_INTERVAL_MS`).
         self._events.setsockopt(zmq.RCVHWM, 0)
         name = f"inproc://links-{uuid4().hex}"
-        socket.monitor(name, zmq.EVENT_CONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+        links = zmq.EVENT_CONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
+        socket.monitor(name, links | HANDSHAKE_FAILED)
         self._events.connect(name)
 
     async def run(self) -> None:
@@ -293,9 +309,12 @@ class LinkMonitor:
         with contextlib.suppress(zmq.Again):
             while True:
                 event, endpoint = self._events.recv_multipart(zmq.DONTWAIT)
-                kind, descriptor = struct.unpack("=hi", event)
+                kind, value = struct.unpack("=Hi", event)
                 if kind == zmq.EVENT_CONNECTED:
-                    self._on_connected(descriptor)
+                    self._on_connected(value)
+                    self._on_attempt(Event.CONNECTED)
+                elif kind & HANDSHAKE_FAILED:
+                    self._on_attempt(Event.OTHER_MECHANISM if value == OTHER_MECHANISM else Event.CLOSED)
                 else:
                     self._on_link(endpoint.decode(errors="replace"), kind == zmq.EVENT_HANDSHAKE_SUCCEEDED)
 
@@ -312,13 +331,15 @@ class _Linked:
     async def follow_links(
         self,
         on_link: Callable[[str, bool], None],
+        on_attempt: Callable[[Event], None] = lambda _event: None,
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Tell of links that come and go, for ever; see `LinkMonitor`. Of those made before it has started
         nothing is told, of links over `inproc://` neither.
         """
-        monitor = self._monitor = LinkMonitor(self._context, self._socket, on_link, self._on_connected)
+        monitor = LinkMonitor(self._context, self._socket, on_link, self._on_connected, on_attempt)
+        self._monitor = monitor
         task_status.started()
         try:
             async with trio.open_nursery() as nursery:
@@ -392,7 +413,7 @@ class Publisher(_Linked):
         if endpoint.startswith("tcp://") and self._watch is None:
             self._serve_keys()
             self._watch_events = _watched(self._context, self._socket)
-            self._watch = LinkWatch(partial(_accepted, self._watch_events))
+            self._watch = LinkWatch(partial(_accepted, self._watch_events, self._context.knocks))
         bound = _bind(self._socket, endpoint)
         if endpoint.startswith(INSIDE):
             self._hearers = self._context.hearers(endpoint)
@@ -592,7 +613,8 @@ class Subscriber(_Linked):
 
 
 class Inlet:
-    """A bound SUB socket: what others publish to us, each with the address that it came from.
+    """A bound SUB socket: what others publish to us, each with the address that it came from. Links of keys
+    that are removed are cut.
 
     `on_message(frames, address, key)`: of a message with many frames only the first `MAX_FRAMES` are kept;
     the address is an IP, "" where ZeroMQ knows none; the key is its sender's, "" where there are no keys.
@@ -606,15 +628,16 @@ class Inlet:
         self._gathering = Gathering(BEACONS.max_gathered_bytes)
         self._sealing = 0 if context.keys is None else SEALING_BYTES
         self._accepted = _watched(context, self._socket)
+        self._knocks = context.knocks
         _configure(self._socket, BEACONS)
         _refuse_old_protocols(self._socket)
         _serve_keys(context, self._socket)
         self._keys = context.keys
-        self._users: dict[int, str] = {}
-        """Descriptor -> the key that a message came by on it last."""
-        self._strangers = Cuts()
-        if self._keys is not None:
-            self._keys.on_change(self._cut_strangers)
+        self._senders: dict[int, tuple[Connection, str]] = {}
+        """Descriptor -> the connection on it, and the key that it has proved, where there are keys."""
+        self._cuts = Cuts()
+        if context.keys is not None:
+            context.keys.on_change(self._cut_strangers)
         self._socket.subscribe(prefix)
 
     def bind(self, endpoint: str) -> str:
@@ -624,7 +647,7 @@ class Inlet:
     @property
     def cut(self) -> int:
         """Links that were cut because of a message without an end, or of a key that was removed."""
-        return self._gathering.cut + self._strangers.count
+        return self._gathering.cut + self._cuts.count
 
     async def run(self) -> None:
         """Take messages for ever."""
@@ -639,20 +662,30 @@ class Inlet:
     async def _watch_links(self) -> None:
         while True:
             await trio.sleep(GATHERED_LOOK_SECONDS)
-            for descriptor, is_there in _accepted(self._accepted, 0) or ():
+            for descriptor, is_there in _accepted(self._accepted, self._knocks, 0) or ():
+                self._senders.pop(descriptor, None)
                 if is_there:
                     self._gathering.connected(descriptor, trio.current_time())
             if self._take():
                 self._gathering.look(trio.current_time())
 
+    def _sent(self, descriptor: int, key: str) -> None:
+        """A message came of who has this key."""
+        known = self._senders.get(descriptor)
+        if known is None or known[1] != key:
+            found = connection(descriptor)
+            if found is None:
+                return
+            self._senders[descriptor] = found, key
+        if self._keys is not None and self._keys.peer(key) is None:
+            self._cut_strangers()
+
     def _cut_strangers(self) -> None:
-        """The keys are others: cut who is no member any more."""
-        for descriptor, user in list(self._users.items()):
-            if self._keys is None or self._keys.peer(user) is not None:
-                continue
-            del self._users[descriptor]
-            if (found := connection(descriptor)) is not None:
-                self._strangers.cut(found, "its key is no member's any more")
+        """The keys are others: who is no member any more is not linked."""
+        for descriptor, (found, key) in list(self._senders.items()):
+            if self._keys is not None and self._keys.peer(key) is None:
+                del self._senders[descriptor]
+                self._cuts.cut(found, "its key is no member's any more")
 
     def close(self) -> None:
         if self._keys is not None:
@@ -673,8 +706,8 @@ class Inlet:
             address = _peer_address(frame)
             user = "" if self._keys is None else _user(frame)
             descriptor = _descriptor(frame)
-            if user and descriptor is not None:
-                self._users[descriptor] = user
+            if self._keys is not None and descriptor is not None:
+                self._sent(descriptor, user)
             frames = [frame.bytes]
             size = _on_the_wire(frames[0], self._sealing)
             while frame.more:
@@ -713,22 +746,26 @@ def _watched(context: Context, socket: "zmq.Socket[bytes]") -> "zmq.Socket[bytes
     monitor.setsockopt(zmq.LINGER, 0)
     monitor.setsockopt(zmq.RCVHWM, 0)  # as in `LinkMonitor`
     name = f"inproc://accepted-{uuid4().hex}"
-    socket.monitor(name, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED)
+    links = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
+    socket.monitor(name, links | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
     monitor.connect(name)
     return monitor
 
 
-def _accepted(monitor: "zmq.Socket[bytes]", seconds: float) -> list[tuple[int, bool]] | None:
+def _accepted(monitor: "zmq.Socket[bytes]", knocks: Knocks, seconds: float) -> list[tuple[int, bool]] | None:
     """What a monitor tells within so long: descriptors whose connection was accepted (true) or is gone; None
-    once it is closed.
+    once it is closed. Handshakes with who has keys, or none, where we do not are told to `knocks`.
     """
     told: list[tuple[int, bool]] = []
     try:
         if monitor.poll(int(seconds * 1000)):
             while True:
-                event, _ = monitor.recv_multipart(zmq.DONTWAIT)
-                kind, descriptor = struct.unpack("=hi", event)
-                told.append((descriptor, kind == zmq.EVENT_ACCEPTED))
+                event, endpoint = monitor.recv_multipart(zmq.DONTWAIT)
+                kind, value = struct.unpack("=Hi", event)
+                if kind != zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+                    told.append((value, kind == zmq.EVENT_ACCEPTED))
+                elif value == OTHER_MECHANISM:
+                    knocks.heard(endpoint.decode(errors="replace"))
     except zmq.Again:
         pass
     except zmq.ZMQError:

@@ -118,7 +118,8 @@ def list_command(directory_: Path, as_json: bool) -> None:
     name="remove",
     short_help="Take somebody off the mesh.",
     help="Have the process whose keys are in DIR know NAME no more, or only one key of it. Within a second "
-    "or two what comes from there counts no more, and its links are cut.",
+    "or two what comes from there counts no more, and its links are cut. Others know it as before: remove it "
+    "everywhere.",
 )
 @_directory
 @click.argument("name", metavar="NAME")

@@ -197,7 +197,11 @@ STORE_OPTIONS: Final[dict[str, Option]] = {
         OPTIONS["data"],
         help="Directory of the records, made if absent. One process uses it at a time.",
     ),
-    "name": Option("What people call this store.", parsing.parse_name, metavar="NAME"),
+    "name": Option(
+        "What people call this store. With --mesh-keys it is the name of its key, and need not be given.",
+        parsing.parse_name,
+        metavar="NAME",
+    ),
     "tower": _TOWER,
     "mesh_listen": _MESH_LISTEN,
     "mesh_advertise": _MESH_ADVERTISE,

@@ -389,7 +389,7 @@ OPTIONS: Final[dict[str, Option]] = {
     "mesh_keys": Option(
         "Directory of this process's key for the mesh, and of the certificates of those that may be there "
         "(dafka keys). All links are encrypted then, and everybody else gets nothing.",
-        parsing.parse_file,
+        parsing.parse_keys,
         metavar="DIR",
     ),
     "insecure_mesh": Option(

@@ -30,3 +30,18 @@ def keys_of(settings: MeshSettings, role: Role) -> Keys | None:
             f"the two keys in {path} do not belong together: put back the file that 'dafka keys init' made"
         )
     return keys
+
+
+def store_name(name: str, keys: Keys | None) -> str:
+    """What a store is called: with keys as its key, because others drop what it says under another name.
+    Raises `KeysRefused`.
+    """
+    if keys is None:
+        return name
+    own = keys.own.name
+    if name not in ("", own):
+        raise KeysRefused(
+            f"--name {name}, and {keys.path} has the key of {own}: a store has the name of its key, or the "
+            f"others drop what it says. Leave --name out, say --name {own}, or make a key with that name"
+        )
+    return own

@@ -7,6 +7,7 @@ hear of it -> "ready". A signal ends it: the commit at hand is finished, and the
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import trio
@@ -17,7 +18,7 @@ from dafka.processes.garbage import look_for_garbage
 from dafka.processes.health import Health, serve_health
 from dafka.processes.interpreter import set_up_interpreter
 from dafka.processes.loop_watch import LoopWatch
-from dafka.processes.mesh_keys import keys_of
+from dafka.processes.mesh_keys import keys_of, store_name
 from dafka.processes.mesh_metrics import register_beacon, register_keys, register_nodes
 from dafka.processes.ready import say_store_ready
 from dafka.processes.signals import watch_signals
@@ -41,10 +42,11 @@ logger = logging.getLogger(__name__)
 def run(settings: MeshStoreSettings) -> int:
     """Serve until a signal; the exit code.
 
-    Raises what has an `exit_code` and says what to do (DataDirectoryRefused, EndpointTaken, StoreFailed),
-    possibly in an exception group.
+    Raises what has an `exit_code` and says what to do (DataDirectoryRefused, EndpointTaken, KeysRefused,
+    StoreFailed), possibly in an exception group.
     """
     keys = keys_of(settings, Role.STORE)
+    settings = replace(settings, name=store_name(settings.name, keys))
     directory = DataDirectory(settings.data, Kind.STORE)
     context = Context(keys)
     try:

@@ -31,8 +31,7 @@ def run(settings: TowerSettings) -> int:
     """Serve until a signal stops it; the exit code.
 
     Raises what has an `exit_code` and says what to do (ListenError, EndpointTaken, KeysRefused, MeshExposed),
-    possibly in an exception
-    group.
+    possibly in an exception group.
     """
     context = Context(keys_of(settings, Role.TOWER))
     try:

@@ -15,8 +15,11 @@ _REQUEST_FRAMES = 9
 _KEY_BYTES = 32
 
 
-def answer(request: Sequence[bytes], admits: Callable[[str], bool]) -> list[bytes] | None:
-    """The reply to a request, with the public key as the user's id; None for what is no request."""
+def answer(request: Sequence[bytes], admits: Callable[[str, str], bool]) -> list[bytes] | None:
+    """The reply to a request, with the public key as the user's id; None for what is no request.
+
+    `admits` takes the key, and the address that it came from.
+    """
     if len(request) < 5:
         return None
     status, user = b"400", b""
@@ -24,5 +27,10 @@ def answer(request: Sequence[bytes], admits: Callable[[str], bool]) -> list[byte
         key = request[8]
         if len(key) == _KEY_BYTES:
             public = encode(key)
-            status, user = (b"200", public.encode()) if admits(public) else (b"300", b"")
+            status, user = (b"200", public.encode()) if admits(public, _address(request)) else (b"300", b"")
     return [request[0], b"", VERSION, request[3], status, b"", user, b""]
+
+
+def _address(request: Sequence[bytes]) -> str:
+    """Where the request says that the key came from, as text for people."""
+    return request[5].decode("ascii", errors="replace").removeprefix("::ffff:")

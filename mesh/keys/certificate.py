@@ -19,6 +19,8 @@ from mesh.keys.roles import Role
 from mesh.keys.z85 import is_key
 
 MAX_NAME_CHARACTERS = 64
+"""Characters of the name of whose key it is: it is in a file's name."""
+
 MAX_SUBJECTS = 64
 """Subjects, or prefixes of them, that one producer may publish."""
 
@@ -26,7 +28,9 @@ MAX_SUBJECT_BYTES = 255
 """As on the wire."""
 
 _NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{MAX_NAME_CHARACTERS - 1}}}")
-_LINE = re.compile(r'( *)([A-Za-z0-9._/-]+)(?:\s*=\s*(?:"([^"]*)"|\'([^\']*)\'|([^"\'#\s]*)))?\s*(?:#.*)?')
+_KEY = re.compile(r"( *)([A-Za-z0-9._/-]+)")
+_BARE = re.compile(r"[^\"'#\s]*")
+"""A value without quotes."""
 
 
 class BadCertificate(Exception):
@@ -107,10 +111,10 @@ def checked_subjects(role: Role, text: str) -> tuple[str, ...]:
     subjects = tuple(text.split())
     if (role is Role.PRODUCER) != bool(subjects):
         raise BadCertificate("a producer, and nobody else, has subjects: those that it may publish")
-    if len(subjects) > MAX_SUBJECTS or any(len(subject.encode()) > MAX_SUBJECT_BYTES for subject in subjects):
-        raise BadCertificate(f"more than {MAX_SUBJECTS} subjects, or one of over {MAX_SUBJECT_BYTES} bytes")
     if any(not subject.isprintable() or '"' in subject for subject in subjects):
         raise BadCertificate("a subject with quotes, or with what cannot be printed")
+    if len(subjects) > MAX_SUBJECTS or any(len(subject.encode()) > MAX_SUBJECT_BYTES for subject in subjects):
+        raise BadCertificate(f"more than {MAX_SUBJECTS} subjects, or one of over {MAX_SUBJECT_BYTES} bytes")
     return subjects
 
 
@@ -121,10 +125,29 @@ def _values(text: str) -> dict[str, str]:
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        match = _LINE.fullmatch(line)
-        depth, odd = divmod(len(match[1]), 4) if match is not None else (0, 1)
-        if match is None or odd or depth > len(path):
+        key = _KEY.match(line)
+        value = None if key is None else _value(line[key.end() :].strip())
+        depth, odd = divmod(len(key[1]), 4) if key is not None else (0, 1)
+        if key is None or value is None or odd or depth > len(path):
             raise BadCertificate(f"line {number} is no ZPL, which czmq's certificates are written in")
-        path[depth:] = [match[2]]
-        found["/".join(path)] = match[3] or match[4] or match[5] or ""
+        path[depth:] = [key[2]]
+        found["/".join(path)] = value
     return found
+
+
+def _value(rest: str) -> str | None:
+    """What a line of ZPL says after its key; None for what is no ZPL. No expression for the whole line: it
+    would try for ever how to share out the spaces of a hostile one.
+    """
+    value = ""
+    if rest.startswith("="):
+        rest = rest[1:].lstrip()
+        if rest[:1] in ("'", '"') and rest:
+            value, end, rest = rest[1:].partition(rest[0])
+            if not end:
+                return None
+        else:
+            value = rest[: len(_BARE.match(rest)[0])]  # type: ignore[index]  # it matches nothing as well
+            rest = rest[len(value) :]
+        rest = rest.lstrip()
+    return None if rest and not rest.startswith("#") else value

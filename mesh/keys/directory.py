@@ -7,14 +7,14 @@
     DIR/members/*.key       the certificates of those that this node takes for members of the mesh
 
 One name may have several keys: an old one and the one that takes its place. What a file of `members` says is
-believed: who may write there decides who is on the mesh. Links are followed, since that is how Kubernetes
-mounts a Secret.
+believed: who may write there decides who is on the mesh, so what everybody may write is refused. Links are
+followed, since that is how Kubernetes mounts a Secret.
 """
 
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -78,10 +78,12 @@ def read_member(file: Path) -> Certificate:
 
 def member_files(path: Path) -> list[Path]:
     """The files with members' certificates, sorted; none if there is no such directory. Raises `KeysRefused`
-    for too many.
+    for too many, and where everybody may add some.
     """
     folder = path / MEMBERS
     try:
+        if why := _why_anybodys(folder, folder.stat().st_mode):
+            raise KeysRefused(f"{folder}: {why}, and look at what is in it ('dafka keys list')")
         found = sorted(file for file in folder.iterdir() if file.suffix == SUFFIX and file.name[0] != ".")
     except FileNotFoundError:
         return []
@@ -113,21 +115,32 @@ def make(path: Path, certificate: Certificate) -> None:
                 "make the new one there, add it everywhere, and start the node with it"
             )
     make_directory(path / MEMBERS)
-    _write(path / OWN_SECRET, to_text(certificate, with_secret=True))
-    _write(path / OWN, to_text(certificate))
+    # Both are whole before one of them has its name: half a key would have to be removed by hand.
+    texts = {OWN_SECRET: to_text(certificate, with_secret=True), OWN: to_text(certificate)}
+    with _drafts(path / name for name in texts) as drafts:
+        for draft, text in zip(drafts, texts.values(), strict=True):
+            _write(draft, text)
+        for draft, name in zip(drafts, texts, strict=True):
+            draft.replace(path / name)
 
 
 def add(path: Path, certificate: Certificate) -> Path:
     """Take a certificate for a member's; the file that has it then. Raises `KeysRefused` and OSError."""
     folder = path / MEMBERS
     make_directory(folder)
-    for file, other in read_members(path).items():
+    members = read_members(path)
+    for file, other in members.items():
         if other.public == certificate.public and other.name != certificate.name:
             raise KeysRefused(f"{certificate.name} has the key of {other.name} ({file}): a key is one node's")
     file = folder / f"{certificate.name}-{certificate.short_key}{SUFFIX}"
-    fresh = folder / f".{file.name}.new"
-    _write(fresh, to_text(certificate))
-    fresh.replace(file)
+    if file not in members and len(members) >= MAX_MEMBERS:
+        raise KeysRefused(
+            f"{folder} has {len(members)} certificates, and no more may be: remove those of nodes that are "
+            "gone (dafka keys remove)"
+        )
+    with _drafts([file]) as (draft,):
+        _write(draft, to_text(certificate))
+        draft.replace(file)
     return file
 
 
@@ -147,8 +160,19 @@ def remove(path: Path, name: str, short_key: str = "") -> list[Path]:
     return gone
 
 
+@contextlib.contextmanager
+def _drafts(files: Iterable[Path]) -> Iterator[list[Path]]:
+    """Names beside these files for what they are to have; what still has such a name at the end goes."""
+    drafts = [file.with_name(f".{file.name}.new") for file in files]
+    try:
+        yield drafts
+    finally:
+        for draft in drafts:
+            draft.unlink(missing_ok=True)
+
+
 def _write(file: Path, text: str) -> None:
-    with os.fdopen(new_file(file), "w", encoding="ascii", errors="strict") as opened:
+    with os.fdopen(new_file(file), "w", encoding="utf-8", errors="strict") as opened:
         opened.write(text)
         opened.flush()
         os.fsync(opened.fileno())
@@ -165,6 +189,8 @@ def _read(file: Path, *, private: bool = False) -> Certificate:
                 f"{file} has a secret key, and others than its owner may use it (mode "
                 f"{stat.S_IMODE(found.st_mode):04o}): 'chmod 600 {file}'; make a new key if somebody read it"
             )
+        if why := _why_anybodys(file, found.st_mode):
+            raise BadCertificate(why)
         content = opened.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
         raise BadCertificate(f"it is larger than {MAX_FILE_BYTES} bytes")
@@ -172,6 +198,18 @@ def _read(file: Path, *, private: bool = False) -> Certificate:
         return from_text(content.decode())
     except UnicodeDecodeError:
         raise BadCertificate("it is no text") from None
+
+
+def _why_anybodys(path: Path, mode: int) -> str:
+    """Why everybody of this machine may say who is on the mesh, and what to do; "" if not. Kubernetes gives
+    such modes to what it mounts read-only.
+    """
+    if not mode & stat.S_IWOTH or os.statvfs(path).f_flag & os.ST_RDONLY:
+        return ""
+    return (
+        f"everybody may write it (mode {stat.S_IMODE(mode):04o}), and so say who is on the mesh: "
+        f"'chmod o-w {path}'"
+    )
 
 
 def _why(error: OSError | BadCertificate) -> str:

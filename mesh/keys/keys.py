@@ -16,7 +16,7 @@ from typing import Any
 
 import trio
 
-from mesh.keys.certificate import BadCertificate, Certificate
+from mesh.keys.certificate import MAX_NAME_CHARACTERS, BadCertificate, Certificate
 from mesh.keys.directory import (
     MEMBERS,
     KeysRefused,
@@ -37,19 +37,20 @@ from mesh.keys.roles import (
     is_readers_to_send,
     is_stores_to_send,
 )
+from mesh.log_bounds import LogBounds
 from wireproto.dafka.additions import Pong
 from wireproto.dafka.messages import UNANNOUNCED
 
 LOOK_SECONDS = 1.0
 """Longest time that a key lasts once its file is gone, beside that of the look itself."""
 
-MAX_CLAIMS = 4096
-"""Incarnations whose names are remembered."""
-
-REFUSED_LOGGED = 10
-"""Refused messages and peers that are logged, each; further ones are only counted, so that nobody fills the
-log.
+MAX_CLAIMS = 16
+"""Incarnations that are remembered of one name: a store has one, and few before it. The oldest goes first, so
+nobody's claims push out another name's.
 """
+
+INCARNATION_CHARACTERS = 32
+"""So much of what a store calls itself is logged: as long as an incarnation is."""
 
 logger = logging.getLogger(__name__)
 
@@ -65,12 +66,15 @@ class Keys:
         """Messages that their senders' roles do not allow."""
         self.refused_peers = 0
         """Handshakes of keys that are none of ours, or have no business with this node."""
+        self._messages_log, self._peers_log = LogBounds(), LogBounds()
         self._hearing = Hearing()
         self._banished: set[str] = set()
         """Keys that listened to what is not theirs: nobody's, until this process is started again."""
         self._changed: dict[Callable[[], None], None] = {}
         self._claims: dict[str, str] = {}
         """Incarnation -> the name of whose key it is."""
+        self._claimed: dict[str, dict[str, None]] = {}
+        """Name -> its incarnations, in the order in which it said them first."""
         self._signature: Signature = signature(path)
         self._files = read_members(path)
         self._members: dict[str, Certificate] = {}
@@ -151,7 +155,8 @@ class Keys:
             members.pop(public, None)
         self._members = members
         names = {member.name for member in members.values()}
-        self._claims = {store: name for store, name in self._claims.items() if name in names}
+        self._claimed = {name: stores for name, stores in self._claimed.items() if name in names}
+        self._claims = {store: name for name, stores in self._claimed.items() for store in stores}
 
     # what they may do -------------------------------------------------------------------------------------
 
@@ -160,15 +165,33 @@ class Keys:
         member = self._members.get(public)
         if member is not None and self._may_send(member, message):
             return True
-        who = "a key that was removed" if member is None else f"{member.name}, a {member.role}"
-        self.refuse(who, type(message).__name__)
+        what = type(message).__name__
+        if member is None:
+            self.refuse("a key that was removed", what)
+        else:
+            self.refuse(f"{member.name}, a {member.role}", what, self._why_not_itself(member, message))
         return False
 
-    def refuse(self, who: str, what: str) -> None:
-        """Count a message that is dropped, and say it a few times."""
+    def refuse(self, who: str, what: str, why: str = "") -> None:
+        """Count a message that is dropped, and say it (`LogBounds`)."""
         self.refused_messages += 1
-        if self.refused_messages <= REFUSED_LOGGED:
-            logger.warning("dropped a message that is not its sender's to send: %s, from %s", what, who)
+        if self._messages_log.may(f"{who}: {what}{why}", who):
+            logger.warning(
+                "dropped a message that is not its sender's to send: %s, from %s%s", what, who, why
+            )
+
+    def _why_not_itself(self, member: Certificate, message: Any) -> str:
+        """What more is to be said of a message that a store may not send; "" for others."""
+        if member.role is not Role.STORE or not is_stores_to_send(message):
+            return ""
+        if isinstance(message, Pong) and message.name != member.name:
+            name = message.name[:MAX_NAME_CHARACTERS]
+            return f". It says that its name is {name!r}, and a store has the name of its key"
+        store = message.store.removeprefix(UNANNOUNCED)
+        return (
+            f". It says that it is {store[:INCARNATION_CHARACTERS]!r}, which is {self._claims.get(store)}'s. "
+            "If its data directory was moved to there, remove that one's keys first (dafka keys remove)"
+        )
 
     def _may_send(self, member: Certificate, message: Any) -> bool:
         if member.role is Role.GATEWAY:
@@ -180,16 +203,28 @@ class Keys:
         return member.role is Role.READER and is_readers_to_send(message)
 
     def _is_itself(self, member: Certificate, message: Any) -> bool:
-        """Whether the incarnation that a store's message names is that store's."""
-        if type(message) not in CLAIMING and not isinstance(message, Pong):
+        """Whether the incarnation that a store's message names is that store's, and its name as well."""
+        if isinstance(message, Pong):
+            if message.name != member.name:
+                return False
+        elif type(message) not in CLAIMING:
             return True
         store = message.store.removeprefix(UNANNOUNCED)
         if not store:
             return True
         claimed = self._claims.get(store)
-        if claimed is None and len(self._claims) < MAX_CLAIMS:
-            claimed = self._claims[store] = member.name
+        if claimed is None:
+            self._claim(store, member.name)
+            return True
         return claimed == member.name
+
+    def _claim(self, store: str, name: str) -> None:
+        stores = self._claimed.setdefault(name, {})
+        if len(stores) >= MAX_CLAIMS:
+            oldest = next(iter(stores))
+            del stores[oldest], self._claims[oldest]
+        stores[store] = None
+        self._claims[store] = name
 
     def may_subscribe(self, public: str, prefix: bytes) -> bool:
         """Whether whoever has this key may hear this here. Who may not is nobody from then on: ZeroMQ has
@@ -213,19 +248,28 @@ class Keys:
         self._tell()
         return False
 
-    def admits(self, public: str) -> bool:
-        """Whether whoever has this key may connect to this node; counted, if not."""
+    def admits(self, public: str, address: str = "") -> bool:
+        """Whether whoever has this key may connect to this node, from this address; counted, if not."""
         if self.peer(public) is not None:
             return True
         self.refused_peers += 1
-        if self.refused_peers <= REFUSED_LOGGED:
-            member = self._members.get(public)
-            who = f"key {public[:5]}..." if member is None else f"{member.name}, a {member.role},"
+        member = self._members.get(public)
+        if self._peers_log.may(f"{address} {public}", address if member is None else member.name):
             logger.warning(
-                "refused the link of %s: it is no member here, or has no business with a %s. "
-                "'dafka keys add %s CERTIFICATE' makes it a member",
-                who,
-                self.own.role,
-                self.path,
+                "refused the link of %s at %s: %s",
+                f"key {public}" if member is None else f"{member.name}, a {member.role},",
+                address or "an address that is not known",
+                self._why_not_admitted(public, member),
             )
         return False
+
+    def _why_not_admitted(self, public: str, member: Certificate | None) -> str:
+        if public in self._banished:
+            return (
+                "it subscribed to what is not for it, and counts no more until this process is started again"
+            )
+        if member is not None:
+            return f"a {self.own.role} has no links with that role"
+        return (
+            f"it is no member here. 'dafka keys add {self.path} CERTIFICATE', with its own.key, makes it one"
+        )

@@ -20,7 +20,7 @@ from mesh.keys.roles import Role
 from mesh.link_bounds import BEACONS, DATA
 from mesh.protocol.address_state import Phase
 from mesh.protocol.peers import RETRY_SECONDS
-from mesh.zmq_trio import Publisher, Subscriber
+from mesh.zmq_trio import Context, Publisher, Subscriber
 from tests.entries import entry_of
 from tests.mesh.keyed_mesh import KeyedMesh, certificate, look, run, until
 from tests.mesh.stores import Gateway, batch
@@ -152,6 +152,37 @@ def test_native_records_go_from_a_producer_to_a_reader_that_came_later(tmp_path:
         await writing.stop()
         reading = await keyed.reader(reader, "heat")
         assert [(await reading.native.receive()).content for _ in records] == records
+
+    run(tmp_path, test)
+
+
+def test_a_tower_ends_the_links_of_a_key_that_is_removed(tmp_path: Path) -> None:
+    """Both: also the one that its beacons come on, though it sends none any more."""
+
+    async def test(keyed: KeyedMesh) -> None:
+        tower_key, removed = certificate("tower-1", Role.TOWER), certificate("store-1", Role.STORE)
+        keyed.issue(tower_key, removed)
+        tower: Any = await keyed.tower(tower_key)
+        context = Context(Keys(keyed.folder(removed)))
+        links: list[tuple[str, bool]] = []
+        publisher = Publisher(context, BEACONS)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(context.run)
+            await nursery.start(publisher.follow_links, lambda *link: links.append(link))
+            nursery.start_soon(publisher.run)
+            endpoint = f"tcp://127.0.0.1:{tower.tower.port_in}"
+            publisher.connect(endpoint, tower_key.public)
+            await publisher.wait_subscribed(b"B")
+            publisher.send(NodeBeacon("A" * 32, "127.0.0.1", 7000).frames())
+            await until(lambda: tower.tower.beacons == 1)
+            assert links == [(endpoint, True)]
+            directory.remove(keyed.folder(tower_key), removed.name)
+            await look([tower])
+            await until(lambda: links == [(endpoint, True), (endpoint, False)])
+            assert tower.tower.cut == 1
+            nursery.cancel_scope.cancel()
+        publisher.close()
+        context.close()
 
     run(tmp_path, test)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import urllib.request
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from mesh.keys.directory import OWN_SECRET, read_own
+from dafka.cli import run
+from mesh.keys.directory import OWN, OWN_SECRET, read_own
 from tests.clients.stored import create_replicated_topic, stored_records
 from tests.mesh.keyed_processes import PATIENCE_SECONDS, issue, native
 from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
@@ -59,6 +61,7 @@ def test_kafka_and_native_clients_write_and_read(tmp_path: Path) -> None:
 
         logs = "".join(process.log for process in (mesh.tower, *mesh.stores, mesh.gateway))
         assert "dropped a message" not in logs
+        assert "a tower tells of" not in logs
         secrets = [read_own(keys / name).secret for name in NODES]
         assert not any(secret in logs for secret in secrets)
         mesh.stop()
@@ -97,10 +100,11 @@ def test_a_plain_store_finds_nobody_on_a_mesh_with_keys(tmp_path: Path) -> None:
         (["--mesh-keys", "{}/tower"], "has the key of a tower, and this is a store"),
         (["--mesh-keys", "{}/wide"], "chmod 600 {}/wide/own.key_secret"),
         (["--mesh-keys", "{}/mixed"], "do not belong together"),
+        (["--mesh-keys", "{}/other"], "--name s, and {}/other has the key of other"),
     ],
 )
 def test_what_a_store_refuses(tmp_path: Path, arguments: list[str], text: str) -> None:
-    issue(tmp_path, {"tower": "tower", "wide": "store", "mixed": "store"})
+    issue(tmp_path, {"tower": "tower", "wide": "store", "mixed": "store", "other": "store"})
     (tmp_path / "wide" / OWN_SECRET).chmod(0o640)
     secrets = [read_own(tmp_path / name).secret for name in ("tower", "mixed")]
     mixed = tmp_path / "mixed" / OWN_SECRET
@@ -135,3 +139,61 @@ def test_standalone_serves_with_a_key_for_its_mesh(tmp_path: Path) -> None:
     with Standalone(None, "--mesh-listen", "127.0.0.1", "--mesh-keys", str(tmp_path / "alone")) as server:
         create_replicated_topic(server.bootstrap, "orders", 1, 1)
         assert values(server.bootstrap) == []
+
+
+def test_each_process_says_what_is_wrong_with_its_keys(tmp_path: Path) -> None:
+    """The wrong one says it, and the next step, within ten seconds of its start."""
+    keys = tmp_path / "keys"
+    issue(keys, NODES | {"old-tower": "tower", "unknown": "store", "misled": "store", "alone": "store"})
+    for name in ("tower", "s1"):
+        assert run(["keys", "remove", str(keys / name), "unknown"]) == 0
+    for folder, gone in (("misled", "tower"), ("alone", "tower"), ("alone", "old-tower"), ("s1", "gateway")):
+        assert run(["keys", "remove", str(keys / folder), gone]) == 0
+    closed = TowerProcess(tmp_path / "closed")
+    with (
+        TowerProcess(tmp_path / "keyed", "--mesh-keys", str(keys / "tower")) as keyed,
+        TowerProcess(tmp_path / "plain") as plain,
+        closed,
+        ExitStack() as ended,
+    ):
+        closed.kill9()
+
+        def store(name: str, tower: TowerProcess, *, has_keys: bool = True) -> StoreProcess:
+            given = ("--mesh-keys", str(keys / name)) if has_keys else ()
+            made = StoreProcess(tmp_path / name, name, tower, *given)
+            made.launch()
+            ended.callback(made.kill9)
+            return made
+
+        plain_store = store("plain-store", keyed, has_keys=False)
+        waiting = store("waiting", closed, has_keys=False)
+        s2, unknown, misled = store("s2", plain), store("unknown", keyed), store("misled", keyed)
+        alone, s1 = store("alone", keyed), store("s1", keyed)
+        gateway = GatewayProcess(tmp_path / "gateway", keyed, 1, "--mesh-keys", str(keys / "gateway"))
+        gateway.launch()
+        ended.callback(gateway.kill9)
+
+        unreached = f"{keyed.address} is not reached for 8 s: "
+        plain_store.wait_for_log(f"{unreached}it has keys, and this process has none: give this one --mesh")
+        s2.wait_for_log(f"{plain.address} is not reached for 8 s: it has no keys, and this process has: give")
+        plain.wait_for_log(", and has keys; this process has none. Give this one --mesh-keys DIR")
+        own, another = keys / "unknown" / OWN, keys / "gateway" / OWN
+        unknown.wait_for_log(f"{unreached}it does not know this process's key: there 'dafka keys add DIR own")
+        assert str(own) in unknown.log
+        refused = "refused the link of key {} at 127.0.0.1: it is no member here. 'dafka keys add "
+        keyed.wait_for_log(refused.format(read_own(keys / "unknown").public))
+        misled.wait_for_log(
+            f"{unreached}it has another key than its certificate here: 'dafka keys add {keys}"
+        )
+        alone.wait_for_log(f"{unreached}no certificate of a tower is known here: 'dafka keys add {keys}")
+        waiting.wait_for_log(f"{closed.address} is not reached for 8 s: nothing answers there")
+        gateway.wait_for_log("no link to s1, a store, at tcp://127.0.0.1:")
+        why = f"it does not know this process's key: there 'dafka keys add DIR own.key', with {another}"
+        assert why in gateway.log
+        public = read_own(keys / "gateway").public
+        s1.wait_for_log(refused.format(public))
+        s1.wait_for_log(f"a tower tells of a node with key {public} at tcp://127.0.0.1:")
+        assert "is not reached" not in gateway.log + s1.log
+
+        assert run(["keys", "add", str(keys / "tower"), str(own)]) == 0
+        unknown.wait_for_log(f"the tower at {keyed.address} is reached")

@@ -315,6 +315,7 @@ def test_plain_toml_values(tmp_path: Path) -> None:
         ("http", "127.0.0.1", "has no port"),
         ("http", "A=127.0.0.1:80", "has no name"),
         ("mesh_listen", "127.0.0.1:x", "not a port"),
+        ("mesh_keys", "", "as 'dafka keys init' makes it"),
         ("mesh_listen", "a b", "not a host name"),
         ("log_level", "trace", "is none of debug, info, warning, error"),
     ],

@@ -59,6 +59,11 @@ def test_of_two_keys_of_one_name_one_is_removed(tmp_path: Path) -> None:
     assert [one.public for one in read_members(other).values()] == [read_own(new).public]
 
 
+def test_a_subject_in_any_script(tmp_path: Path) -> None:
+    assert init(tmp_path / "sensors", "producer", "--subject", "wärme", "--subject", "温度/*") == 0
+    assert read_own(tmp_path / "sensors").subjects == ("wärme", "温度/*")
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -67,6 +72,7 @@ def test_of_two_keys_of_one_name_one_is_removed(tmp_path: Path) -> None:
         (["init", "{}", "--name", "x", "--role", "producer"], "a producer, and nobody else, has subjects"),
         (["init", "{}", "--name", "x", "--role", "store", "--subject", "a"], "and nobody else"),
         (["init", "{}", "--name", "x", "--role", "producer", "--subject", "a b"], "with spaces"),
+        (["init", "{}", "--name", "x", "--role", "producer", "--subject", "a\udcff"], "cannot be printed"),
         (["init", "{}/there", "--name", "x", "--role", "store"], "has a key already"),
         (["add", "{}/there", "{}/nothing"], "No such file"),
         (["add", "{}/there", "{}/junk"], "has no public-key under curve"),

@@ -1,5 +1,7 @@
 """Certificates as czmq writes them, and what is no certificate."""
 
+import time
+
 import pytest
 
 from mesh.keys.certificate import BadCertificate, Certificate, checked_name, from_text, to_text
@@ -36,6 +38,34 @@ def test_czmqs_text_is_read() -> None:
     assert from_text(CZMQ) == STORE
 
 
+def test_a_hostile_line_takes_no_longer_than_others() -> None:
+    """Whoever gives somebody a certificate to add would hold up every process that follows the directory."""
+    began = time.process_time()
+    for line in (
+        "a=" + " " * 16_000 + '"',
+        "a" + " " * 16_000 + "=",
+        "a=" + " " * 8_000 + "b" + " " * 8_000 + '"',
+    ):
+        with pytest.raises(BadCertificate):
+            from_text(line)
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("    name=n", "n"),
+        ("    name = n # why", "n"),
+        ("    name = n# why", "n"),
+        ("    name = 'n'", "n"),
+        ('    name = "n"   # why', "n"),
+        ("    name   =   n   ", "n"),
+    ],
+)
+def test_how_a_value_may_be_written(line: str, expected: str) -> None:
+    assert from_text(with_lines("metadata", line, '    role = "store"', *GOOD_CURVE)).name == expected
+
+
 def test_a_secret_is_in_no_representation() -> None:
     assert SECRET not in repr(STORE)
     assert SECRET not in str(STORE)
@@ -65,6 +95,10 @@ GOOD_CURVE = ("curve", f'    public-key = "{PUBLIC}"')
         (with_lines("curve", f'        public-key = "{PUBLIC}"'), "line 2"),
         (with_lines("curve", f'  public-key = "{PUBLIC}"'), "line 2"),
         (with_lines("{}"), "line 1"),
+        (with_lines("metadata", '    name = "n'), "line 2"),
+        (with_lines("metadata", '    name = "n" more'), "line 2"),
+        (with_lines("metadata", "    name = n more"), "line 2"),
+        (with_lines("metadata more"), "line 1"),
     ],
 )
 def test_what_is_no_certificate(text: str, why: str) -> None:

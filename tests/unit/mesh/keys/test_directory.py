@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -152,6 +153,45 @@ def test_more_members_than_there_may_be(tmp_path: Path) -> None:
         (tmp_path / MEMBERS / f"{number}.key").touch()
     with pytest.raises(KeysRefused, match="more than 1024"):
         directory.read_members(tmp_path)
+
+
+def test_no_member_is_added_that_would_be_one_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would stop all starts, and freeze the table of the processes that run."""
+    monkeypatch.setattr(directory, "MAX_MEMBERS", 2)
+    here = [certificate(), certificate()]
+    for one in here:
+        directory.add(tmp_path, one)
+    with pytest.raises(KeysRefused, match="has 2 certificates, and no more may be"):
+        directory.add(tmp_path, certificate())
+    directory.add(tmp_path, here[0])
+    assert {one.public for one in directory.read_members(tmp_path).values()} == {one.public for one in here}
+
+
+@pytest.mark.parametrize("name", [MEMBERS, f"{MEMBERS}/{{}}"])
+def test_members_that_others_may_write_are_refused(tmp_path: Path, name: str) -> None:
+    file = directory.add(tmp_path, OWN_ONE)
+    wide = tmp_path / name.format(file.name)
+    mode = wide.stat().st_mode
+    wide.chmod(mode | 0o002)
+    with pytest.raises(KeysRefused, match=rf"chmod o-w {wide}"):
+        directory.read_members(tmp_path)
+    wide.chmod(mode | 0o020)
+    assert [one.public for one in directory.read_members(tmp_path).values()] == [OWN_ONE.public]
+
+
+def test_what_cannot_be_written_leaves_no_half_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            directory.make(tmp_path, OWN_ONE)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    directory.make(tmp_path, OWN_ONE)
+    assert directory.read_own(tmp_path) == OWN_ONE
 
 
 def test_pyzmq_reads_our_files_and_we_read_its(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from mesh.keys import directory
 from mesh.keys.admission import answer
 from mesh.keys.certificate import Certificate, to_text
 from mesh.keys.directory import MEMBERS, KeysRefused
-from mesh.keys.keys import Keys
+from mesh.keys.keys import MAX_CLAIMS, Keys
 from mesh.keys.roles import LINKS, Role
 from mesh.keys.z85 import decode
+from mesh.log_bounds import MAX_LINES_OF_SOURCE
 from mesh.zmq_trio import new_key_pair
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
@@ -87,7 +88,8 @@ MESSAGES: list[tuple[Any, set[Role]]] = [
     (Request(ids.COPY, S, R, ()), {G, ST}),
     (Request(ids.CLOSE, S, R, ()), {G, ST}),
     (Ping(ANY_STORE, R), {G}),
-    (Pong(R, S, "cluster", "name"), {ST}),
+    (Pong(R, S, "cluster", "store-1"), {ST}),
+    (Pong(R, S, "cluster", "store-2"), set()),
     (Pong(R, "gateway", "cluster", "name"), {G}),
     (Lookup(S, R, A, 0, 0, 0), {G}),
     (GetRows(S, R, A, 0, 1), {G}),
@@ -160,9 +162,59 @@ def test_an_incarnation_is_of_the_name_that_said_it_first(tmp_path: Path) -> Non
     assert keys.allows(store.public, ack)
     assert not keys.allows(other.public, ack)
     assert not keys.allows(other.public, Ack(A, "~" + S, "heat", 0)), "also of what was not announced"
-    assert not keys.allows(other.public, Pong(R, S, "cluster", "name"))
+    assert not keys.allows(other.public, Pong(R, S, "cluster", "store-2"))
     assert keys.allows(other.public, Ack(A, R, "heat", 0))
     assert keys.allows(successor.public, ack), "the next key of the same store"
+
+
+def test_a_store_has_the_name_of_its_key(tmp_path: Path) -> None:
+    """'dafka store admit' finds stores by the names in their PONGs."""
+    store, other = ROLES[Role.STORE], certificate("store-2", Role.STORE)
+    keys = keys_of(tmp_path, certificate("own", Role.GATEWAY), store, other)
+    assert not keys.allows(other.public, Pong(R, S, "cluster", "store-1"))
+    assert not keys.allows(other.public, Pong(R, S, "cluster", ""))
+    assert keys.allows(store.public, Pong(R, S, "cluster", "store-1")), "nothing was claimed by the lie"
+
+
+def test_a_store_that_says_many_incarnations_shuts_no_other_out(tmp_path: Path) -> None:
+    """Its own oldest claims go; those of another name stay, and new ones of others have room."""
+    rogue, store = ROLES[Role.STORE], certificate("store-2", Role.STORE)
+    keys = keys_of(tmp_path, certificate("own", Role.GATEWAY), rogue, store)
+    assert keys.allows(store.public, Ack(A, S, "heat", 0))
+    made_up = [f"{number:032X}" for number in range(5000)]
+    assert all(keys.allows(rogue.public, Ack(A, one, "heat", 0)) for one in made_up)
+    assert not keys.allows(rogue.public, Ack(A, S, "heat", 0))
+    assert keys.allows(store.public, Ack(A, "9" * 32, "heat", 0)), "one that was not heard before"
+    assert not keys.allows(store.public, Ack(A, made_up[-MAX_CLAIMS], "heat", 0))
+    assert keys.allows(store.public, Ack(A, made_up[-MAX_CLAIMS - 1], "heat", 0)), "forgotten: anybody's"
+
+
+def test_a_stranger_keeps_nobody_else_out_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = keys_of(tmp_path, certificate("own", Role.TOWER))
+    for _ in range(100):
+        assert not keys.admits(new_key_pair()[0], "10.0.0.66")
+    assert len(caplog.messages) == MAX_LINES_OF_SOURCE
+    store = ROLES[Role.STORE].public
+    assert not any(keys.admits(store, "10.0.0.1") for _ in range(10))
+    (line,) = caplog.messages[MAX_LINES_OF_SOURCE:]
+    assert f"the link of key {store} at 10.0.0.1: it is no member here. 'dafka keys add {tmp_path} " in line
+    assert keys.refused_peers == 110
+
+
+def test_one_sender_keeps_no_other_out_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rogue, store = ROLES[Role.STORE], certificate("store-2", Role.STORE)
+    keys = keys_of(tmp_path, certificate("own", Role.GATEWAY), rogue, store)
+    assert keys.allows(rogue.public, Ack(A, S, "heat", 0))
+    for number in range(100):
+        assert not keys.allows(rogue.public, Pong(R, S, "cluster", f"store-{number + 2}"))
+    assert len(caplog.messages) == MAX_LINES_OF_SOURCE
+    assert not any(keys.allows(store.public, Ack(A, S, "heat", 0)) for _ in range(10))
+    name, claim = caplog.messages[MAX_LINES_OF_SOURCE - 1 :]
+    last = f"'store-{MAX_LINES_OF_SOURCE + 1}'"
+    assert f"Pong, from store-1, a store. It says that its name is {last}, and a store has the" in name
+    assert f"Ack, from store-2, a store. It says that it is '{S}', which is store-1's. If its data" in claim
 
 
 def look(keys: Keys) -> None:
@@ -266,10 +318,10 @@ def zap(*, version: bytes = b"1.0", mechanism: bytes = b"CURVE", key: bytes | No
     ids=("known", "unknown", "short", "NULL", "PLAIN", "version", "no key", "two keys"),
 )
 def test_what_is_answered_to_zeromq(request_frames: list[bytes], status: bytes, user: bytes) -> None:
-    reply = answer(request_frames, lambda public: public == PEER.public)
+    reply = answer(request_frames, lambda public, address: (public, address) == (PEER.public, "127.0.0.1"))
     user = user.replace(b"PEER", PEER.public.encode())
     assert reply == [b"route", b"", b"1.0", b"7", status, b"", user, b""]
 
 
 def test_what_is_no_question_is_not_answered() -> None:
-    assert answer([b"route", b""], lambda _public: True) is None
+    assert answer([b"route", b""], lambda _public, _address: True) is None
