@@ -27,8 +27,9 @@ from mesh.keys.directory import (
     read_own,
     signature,
 )
-from mesh.keys.hearing import Hearing
+from mesh.keys.hearing import NATIVES, Hearing
 from mesh.keys.roles import (
+    ASKING,
     CLAIMING,
     LINKS,
     Role,
@@ -37,6 +38,7 @@ from mesh.keys.roles import (
     is_readers_to_send,
     is_stores_to_send,
 )
+from wireproto.dafka import ids
 from wireproto.dafka.additions import Pong
 from wireproto.dafka.messages import UNANNOUNCED
 
@@ -68,6 +70,7 @@ class Keys:
         self._hearing = Hearing()
         self._banished: set[str] = set()
         """Keys that listened to what is not theirs: nobody's, until this process is started again."""
+        self._listeners: dict[Callable[[bytes], Iterable[str]], None] = {}
         self._changed: dict[Callable[[], None], None] = {}
         self._claims: dict[str, str] = {}
         """Incarnation -> the name of whose key it is."""
@@ -149,6 +152,9 @@ class Keys:
                 logger.error("%s: another file gives the same key to somebody else, and counts", file)
         for public in self._banished:
             members.pop(public, None)
+        for public in self._hearing.owners():
+            if public and public not in members:
+                self._hearing.forget(public)
         self._members = members
         names = {member.name for member in members.values()}
         self._claims = {store: name for store, name in self._claims.items() if name in names}
@@ -172,7 +178,11 @@ class Keys:
 
     def _may_send(self, member: Certificate, message: Any) -> bool:
         if member.role is Role.GATEWAY:
-            return is_gateways_to_send(message)
+            if not is_gateways_to_send(message):
+                return False
+            if type(message) in ASKING:
+                self._learn(member.public, message.requester.encode())
+            return True
         if member.role is Role.STORE:
             return is_stores_to_send(message) and self._is_itself(member, message)
         if member.role is Role.PRODUCER:
@@ -198,20 +208,52 @@ class Keys:
         member = self.peer(public)
         if member is None:
             return False
-        if self.own.role is Role.TOWER or self._hearing.may(member.role, prefix):
+        if self.own.role is Role.TOWER:
             return True
+        if not self._hearing.may(member.role, prefix):
+            self._banish(member, prefix[:64])
+            return False
+        if member.role is Role.GATEWAY and prefix[:1] == ids.DIRECT_RECORD:
+            self._learn(public, prefix[1:])
+        return True
+
+    def heard_inside(self, prefix: bytes) -> None:
+        """A gateway in this process has subscribed to that."""
+        if prefix[:1] == ids.DIRECT_RECORD:
+            self._learn("", prefix[1:])
+
+    def on_life(self, listeners: Callable[[bytes], Iterable[str]]) -> None:
+        """Have this asked for the keys that are subscribed to ids of a life."""
+        self._listeners[listeners] = None
+
+    def forget_listeners(self, listeners: Callable[[bytes], Iterable[str]]) -> None:
+        """No longer."""
+        self._listeners.pop(listeners, None)
+
+    def _learn(self, key: str, name: bytes) -> None:
+        """A gateway has ids that begin so: natives that are known to be subscribed to one are cut."""
+        life = self._hearing.learn(key, name)
+        if life is None:
+            return
+        for listeners in list(self._listeners):
+            for public in list(listeners(life)):
+                member = self._members.get(public)
+                if member is not None and member.role in NATIVES:
+                    self._banish(member, life)
+
+    def _banish(self, member: Certificate, prefix: bytes) -> None:
+        """It listened to what is not for it: its links are cut, and its key counts no more."""
         logger.error(
             "%s, a %s, subscribed to %r, which is not for it: its key counts no more here, until this "
             "process is started again",
             member.name,
             member.role,
-            prefix[:64],
+            prefix,
         )
         self.refused_peers += 1
-        self._banished.add(public)
+        self._banished.add(member.public)
         self._make_table()
         self._tell()
-        return False
 
     def admits(self, public: str) -> bool:
         """Whether whoever has this key may connect to this node; counted, if not."""

@@ -33,7 +33,7 @@ from wireproto.dafka.additions import (
     Request,
 )
 from wireproto.dafka.beacons import NodeBeacon
-from wireproto.dafka.messages import Ack, Fetch, Head, Record, directed_prefix
+from wireproto.dafka.messages import Ack, DirectRecord, Fetch, Head, Record, directed_prefix
 
 STORE_1, STORE_2 = "5" * 32, "6" * 32
 
@@ -268,6 +268,100 @@ def test_a_native_that_listens_to_gateways_is_cut_and_stays_out(tmp_path: Path, 
         assert scene.store.keys.peer(honest.public) is not None
 
     scene(tmp_path, test)
+
+
+async def heard_by(node: Any) -> list[DirectRecord]:
+    """What the node hears from now on of what is sent to one."""
+    heard: list[DirectRecord] = []
+    node.route({DirectRecord: heard.append})
+    return heard
+
+
+def test_a_native_that_has_the_next_ids_of_a_gateway_before_it_subscribes_hears_nothing(
+    tmp_path: Path,
+) -> None:
+    """Its life is no secret, and ids are counted up."""
+
+    async def test(scene: Scene) -> None:
+        reader = certificate("screen", Role.READER)
+        await scene.start(reader)
+        await scene.gateway.stop()
+        spy = (await scene.keyed.node(reader)).node
+        heard = await heard_by(spy)
+        life = "0123456789ABCDEF"
+        for number in range(100):
+            spy.subscribe(ids.DIRECT_RECORD + f"{life}{number:016X}".encode())
+        last = ids.DIRECT_RECORD + f"{life}{99:016X}".encode()
+        await scene.store.store.node.publisher.wait_subscribed(last)
+        scene.gateway = await scene.keyed.asker(scene.gateway_key, life)
+        assert await scene.is_whole()
+        await until(lambda: scene.store.store.node.publisher.cut == 1)
+        assert scene.store.keys.peer(reader.public) is None
+        assert await scene.is_whole()
+        assert not heard
+
+    scene(tmp_path, test)
+
+
+def test_a_native_that_has_ids_of_the_gateway_in_the_stores_process_hears_nothing(tmp_path: Path) -> None:
+    """As in `dafka standalone --mesh-listen`."""
+
+    async def test(keyed: KeyedMesh) -> None:
+        tower, store = certificate("tower-1", Role.TOWER), certificate("store-1", Role.STORE)
+        early, late = certificate("early", Role.READER), certificate("late", Role.READER)
+        keyed.issue(tower, store, early, late)
+        await keyed.tower(tower)
+        storing = await keyed.store(store, incarnation=STORE_1)
+        inside, life = storing.store.node, "0123456789ABCDEF"
+        wanted = [ids.DIRECT_RECORD + f"{life}{number:016X}".encode() for number in range(100)]
+        spies = [(await keyed.node(early)).node]
+        heard = [await heard_by(spies[0])]
+        for prefix in wanted:
+            spies[0].subscribe(prefix)
+        await inside.publisher.wait_subscribed(wanted[-1])
+        gateway = Gateway(storing.context, life)
+        inside.connect(gateway.node.publisher.bind("inproc://gateway"))
+        gateway.node.connect(inside.publisher.bind("inproc://store"))
+        async with trio.open_nursery() as nursery:
+            await nursery.start(gateway.node.run)
+            await gateway.greet(STORE_1)
+            segment = gateway.announcement([STORE_1])
+            assert await gateway.open(STORE_1, segment) == [STATUS_DONE]
+            gateway.publish(segment, 0, 9)
+            await until(lambda: storing.store.ingest.known(segment.address).head == 9)
+            await until(lambda: inside.publisher.cut == 1)
+            spies.append((await keyed.node(late)).node)
+            heard.append(await heard_by(spies[1]))
+            for prefix in wanted:
+                spies[1].subscribe(prefix)
+            await until(lambda: inside.publisher.cut == 2)
+            records, _ = await gateway.requests.ask_range(
+                STORE_1, lambda id_: Fetch(segment.address, id_, segment.subject, 0, 1000, STORE_1, 1 << 20)
+            )
+            assert [bytes(record.content) for record in records] == [batch(number) for number in range(10)]
+            nursery.cancel_scope.cancel()
+        assert heard == [[], []]
+        assert {one.name for one in storing.keys.members()} == {"tower-1", "store-1"}
+
+    run(tmp_path, test)
+
+
+def test_a_tower_has_no_native_banished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what a socket that connects is told, its "user" is what the other side calls itself."""
+
+    async def test(keyed: KeyedMesh) -> None:
+        tower, store = certificate("tower-1", Role.TOWER), certificate("store-1", Role.STORE)
+        reader = certificate("screen", Role.READER)
+        keyed.issue(tower, store, reader)
+        monkeypatch.setattr("mesh.zmq_trio._user", lambda _frame: reader.public)
+        await keyed.tower(tower)
+        node = await keyed.node(store)
+        await until(lambda: all(one.connected for one in node.beacon.towers))
+        publisher = node.beacon._towers[0]._publisher
+        await until(lambda: publisher._subscribers.prefixes)
+        assert node.keys.peer(reader.public) is not None
+
+    run(tmp_path, test)
 
 
 # strangers --------------------------------------------------------------------------------------------------

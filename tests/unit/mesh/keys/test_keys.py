@@ -238,6 +238,52 @@ def test_who_listens_to_what_is_not_its_own_is_nobody(tmp_path: Path) -> None:
     assert not keys.may_subscribe(new_key_pair()[0], b"Mheat"), "a stranger"
 
 
+LIFE = b"0123456789ABCDEF"
+ID_OF_LIFE = LIFE + b"0" * 16
+
+
+@pytest.mark.parametrize("how", ["subscribes", "asks", "is inside"])
+def test_a_native_that_has_an_id_before_a_gateway_has_its_life_is_cut(tmp_path: Path, how: str) -> None:
+    """The life is no secret: towers tell it. Learned from a request it comes before the answer."""
+    reader, sensors, gateway = ROLES[Role.READER], ROLES[Role.PRODUCER], ROLES[Role.GATEWAY]
+    keys = keys_of(tmp_path, certificate("own", Role.STORE), reader, sensors, gateway)
+    keys.on_life(lambda life: [reader.public, gateway.public] if life == LIFE else [sensors.public])
+    assert keys.may_subscribe(reader.public, b"D" + ID_OF_LIFE)
+    if how == "subscribes":
+        assert keys.may_subscribe(gateway.public, b"D" + LIFE)
+    elif how == "asks":
+        assert keys.allows(gateway.public, Fetch(A, ID_OF_LIFE.decode(), "heat", 0, 1, S, 1))
+    else:
+        keys.heard_inside(b"D" + LIFE)
+    assert keys.peer(reader.public) is None
+    assert keys.peer(sensors.public) is not None
+    assert keys.peer(gateway.public) is not None
+    assert not keys.may_subscribe(sensors.public, b"D" + ID_OF_LIFE), "nor may others have one from then on"
+
+
+def test_nobody_but_a_gateway_has_natives_cut(tmp_path: Path) -> None:
+    """Not a store that takes their ids for its own, nor a gateway that answers them."""
+    reader, store, gateway = ROLES[Role.READER], ROLES[Role.STORE], ROLES[Role.GATEWAY]
+    keys = keys_of(tmp_path, certificate("own", Role.STORE), reader, store, gateway)
+    keys.on_life(lambda _life: [reader.public])
+    for prefix in (b"", b"D", b"D" + R.encode()[:16], b"D" + R.encode()):
+        assert keys.may_subscribe(store.public, prefix)
+    assert keys.allows(store.public, Fetch(A, R, "heat", 0, 1, S, 1))
+    assert keys.allows(gateway.public, DirectRecord(R, "", A, "heat", 0, b""))
+    assert keys.may_subscribe(reader.public, b"D" + R.encode())
+
+
+def test_the_lives_of_a_gateway_go_with_its_key(tmp_path: Path) -> None:
+    reader, gateway = ROLES[Role.READER], ROLES[Role.GATEWAY]
+    keys = keys_of(tmp_path, certificate("own", Role.STORE), reader, gateway)
+    keys.heard_inside(b"D" + S.encode()[:16])
+    assert keys.may_subscribe(gateway.public, b"D" + LIFE)
+    directory.remove(tmp_path, gateway.name)
+    look(keys)
+    assert keys.may_subscribe(reader.public, b"D" + ID_OF_LIFE)
+    assert not keys.may_subscribe(reader.public, b"D" + S.encode()), "of the gateway in this process"
+
+
 def test_a_directory_without_an_own_key_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KeysRefused, match="dafka keys init"):
         Keys(tmp_path)
