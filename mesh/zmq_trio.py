@@ -86,6 +86,10 @@ MAX_SOCKETS_WITH_KEYS = 4096
 """Each link is a socket of its own then, with two for its monitor: four times as many as ZeroMQ allows."""
 
 
+SocketError = zmq.ZMQError
+"""What making or connecting a socket raises, as where no descriptor is left for it."""
+
+
 class EndpointTaken(Exception):
     """An endpoint cannot be bound; the text names it, the cause, and the next step."""
 
@@ -268,8 +272,12 @@ class LinkMonitor:
         # is bounded by how often links can be made (`RECONNECT_INTERVAL_MS`).
         self._events.setsockopt(zmq.RCVHWM, 0)
         name = f"inproc://links-{uuid4().hex}"
-        socket.monitor(name, zmq.EVENT_CONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
-        self._events.connect(name)
+        try:
+            socket.monitor(name, zmq.EVENT_CONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+            self._events.connect(name)
+        except SocketError:
+            self.close()
+            raise
 
     async def run(self) -> None:
         """Tell, for ever."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -578,3 +579,129 @@ def test_what_curve_adds_to_messages_is_no_message_without_an_end(
         assert store.node.cut == gateway.node.cut == 0
 
     scene(tmp_path, test)
+
+
+# descriptors ------------------------------------------------------------------------------------------------
+
+
+def dead_endpoints(count: int) -> list[str]:
+    """Where nobody listens, as any key may say of itself."""
+    return [f"tcp://127.0.0.1:{port}" for port in range(1, 1 + count)]
+
+
+@contextmanager
+def few_files(more: int) -> Iterator[None]:
+    """This process may open so many more."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    opened = max(int(file.name) for file in Path("/proc/self/fd").iterdir())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (opened + more, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_without_descriptors_a_link_waits_and_others_live(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ended the process: "internal error: Too many open files"."""
+
+    async def test(scene: Scene) -> None:
+        late, sensors = certificate("gateway-2", Role.GATEWAY), certificate("sensors", Role.PRODUCER, "*")
+        await scene.start(late, sensors)
+        node = scene.store.store.node
+        dead = dead_endpoints(30)
+        with few_files(20):
+            for _ in range(2):
+                for endpoint in dead:
+                    node.connect(endpoint, sensors.public)
+                await until(lambda: "no link to" in caplog.text)
+                assert await scene.is_whole()
+        assert caplog.text.count("no link to") == 1
+        assert "Too many open files" in caplog.text
+        for endpoint in dead:
+            node.disconnect(endpoint)
+        scene.gateway = await scene.keyed.asker(late)
+        await scene.gateway.gateway.greet(STORE_1)
+        assert await scene.is_whole()
+
+    scene(tmp_path, test)
+
+
+def test_the_links_of_one_key_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is live stays, others of the key make room for each other, and nobody else's are less."""
+    monkeypatch.setattr("mesh.keyed_links.MAX_LINKS_OF_KEY", 3)
+
+    async def test(scene: Scene) -> None:
+        other = certificate("store-2", Role.STORE)
+        await scene.start(other)
+        links = scene.store.store.node._keyed
+        (live,) = links._links
+        dead = dead_endpoints(5)
+        for endpoint in dead:
+            links.connect(endpoint, scene.gateway_key.public)
+        links.connect("tcp://127.0.0.1:6", other.public)
+
+        def served() -> set[str]:
+            return {endpoint for endpoint, link in links._links.items() if link in links._subscribers}
+
+        def is_settled() -> bool:
+            return len(served()) == len(links._nursery.child_tasks) == 4
+
+        await until(is_settled)
+        assert {live, "tcp://127.0.0.1:6"} < served()
+        links.connect(dead[0], scene.gateway_key.public)
+        await until(is_settled)
+        assert {live, "tcp://127.0.0.1:6", dead[0]} < served()
+        assert await scene.is_whole()
+
+    scene(tmp_path, test)
+
+
+def test_a_key_that_has_only_live_links_gets_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("mesh.keyed_links.MAX_LINKS_OF_KEY", 1)
+
+    async def test(scene: Scene) -> None:
+        await scene.start()
+        links = scene.store.store.node._keyed
+        for endpoint in dead_endpoints(2):
+            links.connect(endpoint, scene.gateway_key.public)
+        await until(lambda: "no more are made" in caplog.text)
+        assert await scene.is_whole()
+        assert len(links._subscribers) == 1
+        assert caplog.text.count("no more are made") == 1
+
+    scene(tmp_path, test)
+
+
+def _has_made(events: list[str], count: int) -> bool:
+    return events.count("made") == count
+
+
+def test_links_that_are_made_anew_are_closed_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All in one turn, as they come: old and new ones together would take twice the descriptors."""
+    events: list[str] = []
+
+    class Recorded(Subscriber):
+        def connect(self, endpoint: str, key: str = "") -> None:
+            events.append("made")
+            super().connect(endpoint, key)
+
+        def close(self) -> None:
+            events.append("closed")
+            super().close()
+
+    async def test(keyed: KeyedMesh) -> None:
+        store, gateway = certificate("store-1", Role.STORE), certificate("gateway-1", Role.GATEWAY)
+        keyed.issue(store, gateway)
+        node = (await keyed.node(store)).node
+        monkeypatch.setattr("mesh.keyed_links.Subscriber", Recorded)
+        for count in (5, 10):
+            for endpoint in dead_endpoints(5):
+                node.connect(endpoint, gateway.public)
+            await until(partial(_has_made, events, count))
+        assert events == ["made"] * 5 + ["closed"] * 5 + ["made"] * 5
+
+    run(tmp_path, test)
