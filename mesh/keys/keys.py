@@ -2,7 +2,8 @@
 
 The table follows the directory: it is looked at every `LOOK_SECONDS`, and what depends on it asks at each
 message, so a key that was removed does nothing any more. A file that cannot be read leaves what it said
-before; the others count.
+before; the others count. Where nothing can be read, as without a descriptor, which a stranger may see to,
+files that are gone are followed all the same: to see that takes none.
 
 Which store is which: a store says its incarnation in what it answers, and members' acknowledgements are
 counted by that. So an incarnation belongs to the name that said it first, for as long as that name has a key;
@@ -74,7 +75,11 @@ class Keys:
         self._changed: dict[Callable[[], None], None] = {}
         self._claims: dict[str, str] = {}
         """Incarnation -> the name of whose key it is."""
-        self._signature: Signature = signature(path)
+        self._trouble = ""
+        """Why the directory cannot be read now."""
+        self._unread: dict[Path, str] = {}
+        """Files that count as they were before, and why."""
+        self._signature: Signature | None = signature(path)
         self._files = read_members(path)
         self._members: dict[str, Certificate] = {}
         self._make_table()
@@ -111,15 +116,36 @@ class Keys:
             await trio.sleep(LOOK_SECONDS)
             await self.look()
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether something cannot be read now, and counts as it was before."""
+        return bool(self._trouble or self._unread)
+
     async def look(self) -> None:
         """Read what has changed."""
+        trouble = ""
         try:
-            if await trio.to_thread.run_sync(self._read):
-                self._make_table()
-                logger.info("the keys in %s have changed: %d are known", self.path, len(self._members))
-                self._tell()
+            has_changed = await trio.to_thread.run_sync(self._read)
         except (OSError, KeysRefused) as error:
-            logger.error("the keys in %s cannot be read, and stay as they were: %s", self.path, error)
+            trouble = str(error)
+            has_changed = await trio.to_thread.run_sync(self._drop_gone)
+        self._say_trouble(trouble)
+        if has_changed:
+            self._make_table()
+            logger.info("the keys in %s have changed: %d are known", self.path, len(self._members))
+            self._tell()
+
+    def _say_trouble(self, trouble: str) -> None:
+        """Once for each, and not at each look."""
+        if trouble and trouble != self._trouble:
+            logger.error(
+                "the keys in %s cannot be read, and stay as they were, but for those that are removed: %s",
+                self.path,
+                trouble,
+            )
+        elif self._trouble and not trouble:
+            logger.info("the keys in %s can be read again", self.path)
+        self._trouble = trouble
 
     def _tell(self) -> None:
         for tell in list(self._changed):
@@ -133,16 +159,31 @@ class Keys:
         if not found and not (self.path / MEMBERS).is_dir():
             raise KeysRefused(f"{self.path / MEMBERS} is gone")
         files: dict[Path, Certificate] = {}
+        unread: dict[Path, str] = {}
+        is_whole = True
         for file in member_files(self.path):
             try:
                 files[file] = read_member(file)
             except FileNotFoundError:
                 continue
             except (OSError, BadCertificate) as error:
-                logger.error("%s cannot be used, and counts as it was before, if at all: %s", file, error)
+                unread[file] = str(error)
+                is_whole = is_whole and isinstance(error, BadCertificate)
+                if self._unread.get(file) != unread[file]:
+                    logger.error("%s cannot be used, and counts as it was before, if at all: %s", file, error)
                 if file in self._files:
                     files[file] = self._files[file]
-        self._files, self._signature = files, found
+        has_changed = files != self._files
+        # What could not be read at all is read again at the next look, though it is the same then.
+        self._files, self._unread, self._signature = files, unread, found if is_whole else None
+        return has_changed
+
+    def _drop_gone(self) -> bool:
+        """Whether files are gone: what can be told without a descriptor. In a thread."""
+        gone = set(filter(_is_gone, self._files))
+        if not gone or not (self.path / MEMBERS).is_dir():
+            return False
+        self._files = {file: member for file, member in self._files.items() if file not in gone}
         return True
 
     def _make_table(self) -> None:
@@ -271,3 +312,13 @@ class Keys:
                 self.path,
             )
         return False
+
+
+def _is_gone(file: Path) -> bool:
+    try:
+        file.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +239,86 @@ def test_who_listens_to_what_is_not_its_own_is_nobody(tmp_path: Path) -> None:
     look(keys)
     assert not keys.admits(reader.public), "not by being added again"
     assert not keys.may_subscribe(new_key_pair()[0], b"Mheat"), "a stranger"
+
+
+def look_without_descriptors(keys: Keys, looks: int = 1) -> None:
+    """All that the process may have are used."""
+
+    async def main() -> None:
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+        try:
+            with pytest.raises(OSError, match="Too many open files"):
+                os.open("/dev/null", os.O_RDONLY)
+            for _ in range(looks):
+                await keys.look()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+    trio.run(main)
+
+
+def test_a_removal_is_followed_without_a_descriptor(tmp_path: Path) -> None:
+    """A stranger uses them all up by handshakes that it does not end."""
+    store, other, late = (certificate(f"store-{number}", Role.STORE) for number in range(3))
+    keys = keys_of(tmp_path, certificate("own", Role.GATEWAY), store, other)
+    told: list[bool] = []
+    keys.on_change(lambda: told.append(keys.peer(store.public) is None))
+    directory.remove(tmp_path, store.name)
+    directory.add(tmp_path, late)
+    look_without_descriptors(keys)
+    assert told == [True]
+    assert [one.name for one in keys.members()] == [other.name]
+    assert keys.is_stale
+    look(keys)
+    assert [one.name for one in keys.members()] == [other.name, late.name]
+    assert not keys.is_stale
+
+
+def test_a_directory_that_is_away_takes_nobody_off_the_mesh_without_a_descriptor_either(
+    tmp_path: Path,
+) -> None:
+    store = ROLES[Role.STORE]
+    keys = keys_of(tmp_path / "keys", certificate("own", Role.GATEWAY), store)
+    (tmp_path / "keys").rename(tmp_path / "away")
+    look_without_descriptors(keys)
+    assert keys.peer(store.public) is not None
+
+
+def test_trouble_is_said_once_until_it_is_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    keys = keys_of(tmp_path, certificate("own", Role.GATEWAY), ROLES[Role.STORE])
+    caplog.set_level("INFO")
+    for _ in range(2):
+        look_without_descriptors(keys, 3)
+        look(keys)
+        look(keys)
+    said = [(record.levelname, "again" in record.message) for record in caplog.records]
+    assert said == [("ERROR", False), ("INFO", True)] * 2
+
+
+def test_a_file_that_could_not_be_opened_is_read_at_the_next_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Though it has not changed since."""
+    store = ROLES[Role.STORE]
+    keys = keys_of(tmp_path, certificate("own", Role.GATEWAY), store)
+    told: list[int] = []
+    keys.on_change(lambda: told.append(len(list(keys.members()))))
+
+    def refuse(_file: Path) -> Certificate:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    directory.add(tmp_path, ROLES[Role.READER])
+    with monkeypatch.context() as patched:
+        patched.setattr("mesh.keys.keys.read_member", refuse)
+        for _ in range(3):
+            look(keys)
+        assert keys.is_stale
+        assert len(caplog.records) == 2, "one for each file"
+        assert told == []
+    look(keys)
+    assert told == [2]
+    assert not keys.is_stale
 
 
 LIFE = b"0123456789ABCDEF"
