@@ -44,7 +44,8 @@ from mesh.link_bounds import (
     SUBSCRIPTION_BUFFER_BYTES,
     Link,
 )
-from mesh.link_watch import Gathering, LinkWatch
+from mesh.link_watch import SEALED_PEER_BYTES, Gathering, LinkWatch
+from mesh.protocol.subscriptions import MAX_PEER_BYTES
 from mesh.subscribers import Subscribers
 
 Buffer = bytes | bytearray | memoryview
@@ -403,7 +404,8 @@ class Publisher(_Linked):
         if endpoint.startswith("tcp://") and self._watch is None:
             _serve_keys(self._context, self._socket)
             self._watch_events = _watched(self._context, self._socket)
-            self._watch = LinkWatch(partial(_accepted, self._watch_events))
+            allowed = MAX_PEER_BYTES if self._keys is None else SEALED_PEER_BYTES
+            self._watch = LinkWatch(partial(_accepted, self._watch_events), allowed)
         bound = _bind(self._socket, endpoint)
         if endpoint.startswith(INSIDE):
             self._hearers = self._context.hearers(endpoint)

@@ -18,6 +18,7 @@ from mesh.keys.certificate import Certificate
 from mesh.keys.keys import Keys
 from mesh.keys.roles import Role
 from mesh.link_bounds import DATA
+from mesh.protocol.subscriptions import MAX_PEER_BYTES, OVERHEAD_BYTES
 from mesh.zmq_trio import Subscriber
 from tests.entries import entry_of
 from tests.mesh.keyed_mesh import KeyedMesh, certificate, look, run, until
@@ -374,6 +375,7 @@ def plain(kind: int, endpoint: str, *subscriptions: bytes, keys: Sequence[str] =
     context = zmq.Context()
     socket: Any = context.socket(kind)
     socket.linger = 0
+    socket.sndhwm = 0  # subscriptions beyond it would be lost
     if keys:
         socket.curve_serverkey, socket.curve_publickey, socket.curve_secretkey = (
             key.encode() for key in keys
@@ -579,6 +581,26 @@ def test_what_curve_adds_to_messages_is_no_message_without_an_end(
         assert store.node.cut == gateway.node.cut == 0
 
     scene(tmp_path, test)
+
+
+def test_a_native_with_as_many_subjects_as_may_be_stays(tmp_path: Path) -> None:
+    """What CURVE adds to its subscriptions is nothing that it sent."""
+
+    async def test(keyed: KeyedMesh) -> None:
+        store, reader = certificate("store-1", Role.STORE), certificate("screen", Role.READER)
+        keyed.issue(store, reader)
+        storing = await keyed.store(store)
+        subjects = [b"M%04d" % number for number in range(MAX_PEER_BYTES // (5 + OVERHEAD_BYTES))]
+        endpoint = f"tcp://127.0.0.1:{storing.beacon.port}"
+        with plain(zmq.SUB, endpoint, *subjects, keys=[store.public, reader.public, reader.secret]) as hears:
+            publisher = storing.store.node.publisher
+            await publisher.wait_subscribed(subjects[-1])
+            publisher.send([subjects[0], b"still here"])
+            await until(lambda: hears.poll(0))
+            assert hears.recv_multipart() == [subjects[0], b"still here"]
+            assert publisher.cut == 0
+
+    run(tmp_path, test)
 
 
 # descriptors ------------------------------------------------------------------------------------------------
