@@ -348,6 +348,21 @@ def test_a_native_that_has_ids_of_the_gateway_in_the_stores_process_hears_nothin
     run(tmp_path, test)
 
 
+def test_what_a_store_tells_of_its_start_is_no_id_that_it_asks_under(tmp_path: Path) -> None:
+    """Acknowledgements of a gateway's addresses have it; who knew the ids could hear what a store copies."""
+
+    async def test(scene: Scene) -> None:
+        await scene.start()
+        gateway, store = scene.gateway.gateway, scene.store.store
+        answer = await gateway.requests.ask(
+            STORE_1, lambda requester: ListSegments(STORE_1, requester, "", 1)
+        )
+        assert answer.nonce == store.starts.nonce
+        assert answer.nonce.hex().upper() not in {store.life, store.requests.prefix}
+
+    scene(tmp_path, test)
+
+
 def test_a_tower_has_no_native_banished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of what a socket that connects is told, its "user" is what the other side calls itself."""
 
