@@ -1,5 +1,9 @@
 """A node's links to other processes where there are keys: one socket for each, because of a message on a
 socket that connected ZeroMQ does not tell who sent it. A socket's links are to the key that it was given.
+
+Each costs descriptors, and where others are is said by themselves, so nobody's key may use them up: those of
+one key are bounded, those that are given up are closed before others are made, and one that cannot be made is
+a link that is down, until somebody tries again (`mesh.protocol.peers`).
 """
 
 import logging
@@ -10,7 +14,11 @@ import trio
 
 from mesh.attempts import Attempts, Event, next_step
 from mesh.log_bounds import LogBounds
-from mesh.zmq_trio import Context, Subscriber
+from mesh.zmq_trio import Context, SocketError, Subscriber
+
+MAX_LINKS_OF_KEY = 64
+"""Links to the holder of one key: a process has one, and those of runs that have ended are tried until they
+are forgotten. Each costs four descriptors. The oldest one that is not live makes room."""
 
 OnFrames = Callable[[str, list[bytes]], None]
 """Takes a message with the key of who sent it."""
@@ -25,6 +33,9 @@ class _Link:
         self.key = key
         self.scope = trio.CancelScope()
         self.attempts = Attempts()
+        self.is_live = False
+        self.closed = trio.Event()
+        """Once it was served, and is no more."""
 
 
 class KeyedLinks:
@@ -41,6 +52,10 @@ class KeyedLinks:
         """Those of the links that are being served."""
         self._cut = 0
         self._log_bounds = LogBounds()
+        self._is_short = False
+        """Whether it was said that a link cannot be made."""
+        self._crowds: set[str] = set()
+        """Keys of which it was said that they have too many links."""
         self._nursery: trio.Nursery | None = None
 
     @property
@@ -95,21 +110,74 @@ class KeyedLinks:
                 self.on_link(endpoint, False)
 
     async def _serve(self, endpoint: str, link: _Link) -> None:
+        with link.scope:
+            if not await self._has_room(link):
+                return
+            try:
+                await self._follow(endpoint, link)
+            except* SocketError as errors:
+                self._say_short(endpoint, errors)
+
+    async def _follow(self, endpoint: str, link: _Link) -> None:
+        """Hear the link. Raises `SocketError`, maybe in a group, where there is no socket for it."""
         subscriber = Subscriber(self._context, partial(self._on_frames, link.key), self._on_drained)
         self._subscribers[link] = subscriber
         try:
             for prefix in self._prefixes:
                 subscriber.subscribe(prefix)
-            with link.scope:
-                async with trio.open_nursery() as nursery:
-                    attempted = partial(self._on_attempt, endpoint, link)
-                    await nursery.start(subscriber.follow_links, self._tell(link), attempted)
-                    subscriber.connect(endpoint, link.key)
-                    nursery.start_soon(subscriber.run)
+            async with trio.open_nursery() as nursery:
+                attempted = partial(self._on_attempt, endpoint, link)
+                await nursery.start(subscriber.follow_links, self._tell(link), attempted)
+                subscriber.connect(endpoint, link.key)
+                self._is_short = False
+                nursery.start_soon(subscriber.run)
         finally:
             self._cut += subscriber.cut
             del self._subscribers[link]
             subscriber.close()
+            link.closed.set()
+
+    async def _has_room(self, link: _Link) -> bool:
+        """Wait until those that are given up are closed, and give one up of too many."""
+        await trio.lowlevel.checkpoint()  # given up already, maybe
+        while True:
+            leaving = next((other for other in self._subscribers if other.scope.cancel_called), None)
+            if leaving is not None:
+                await leaving.closed.wait()
+                continue
+            of_key = [other for other in self._subscribers if other.key == link.key]
+            if len(of_key) < MAX_LINKS_OF_KEY:
+                return True
+            oldest = next((other for other in of_key if not other.is_live), None)
+            if oldest is None:
+                self._say_crowd(link.key)
+                return False
+            oldest.scope.cancel()
+
+    def _say_short(self, endpoint: str, errors: BaseExceptionGroup[Exception]) -> None:
+        if not self._is_short:
+            self._is_short = True
+            why: BaseException = errors
+            while isinstance(why, BaseExceptionGroup):
+                why = why.exceptions[0]
+            logger.error(
+                "no link to %s can be made, and maybe to others: %s. It is tried again; allow this process "
+                "more open files (ulimit -n, LimitNOFILE)",
+                endpoint,
+                why,
+            )
+
+    def _say_crowd(self, key: str) -> None:
+        keys = self._context.keys
+        member = None if keys is None else keys.holder(key)
+        if member is not None and key not in self._crowds:
+            self._crowds.add(key)
+            logger.error(
+                "%s, a %s, has %d live links, and no more are made to it: a key is one process's",
+                member.name,
+                member.role,
+                MAX_LINKS_OF_KEY,
+            )
 
     def _tell(self, link: _Link) -> Callable[[str, bool], None]:
         """Tells of one link, as long as it is wanted."""
@@ -118,6 +186,7 @@ class KeyedLinks:
             if is_live:
                 link.attempts.clear()
             if not link.scope.cancel_called:
+                link.is_live = is_live
                 self.on_link(endpoint, is_live)
 
         return tell

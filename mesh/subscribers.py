@@ -7,6 +7,7 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 
 from mesh.connections import Connection, Cuts, connection
+from mesh.keys.hearing import life_in
 from mesh.protocol.subscriptions import Subscriptions
 
 
@@ -18,9 +19,10 @@ class Subscribers:
         self._subscriptions: Subscriptions[Connection] = Subscriptions()
         self._connections: dict[int, Connection] = {}
         """Descriptor -> the connection on it that subscribed last."""
-        self._users: dict[int, set[str]] = {}
-        """Descriptor -> the keys that this connection subscribed with. It has one; where a connection ended
-        and another one got its descriptor, the one that ended may be told of later."""
+        self._users: dict[int, dict[str, set[bytes]]] = {}
+        """Descriptor -> the keys that this connection subscribed with, each with the lives of the whole ids
+        that it subscribed to. It has one key; where a connection ended and another one got its descriptor,
+        the one that ended may be told of later."""
 
     @property
     def cut(self) -> int:
@@ -38,7 +40,10 @@ class Subscribers:
         """
         peer = None if descriptor is None or message[:1] != b"\x01" else self._connection(descriptor)
         if peer is not None and user:
-            self._users.setdefault(peer.descriptor, set()).add(user)
+            lives = self._users.setdefault(peer.descriptor, {}).setdefault(user, set())
+            life = life_in(message[1:])
+            if life is not None:
+                lives.add(life)
         prefix = self._subscriptions.heard(message, peer)
         greedy = self._subscriptions.to_cut(peer)
         if greedy is not None:
@@ -56,6 +61,10 @@ class Subscribers:
                 if found is not None:
                     self._subscriptions.ended(found)
                     self._cuts.cut(found, "its key is no member's any more")
+
+    def listeners(self, life: bytes) -> list[str]:
+        """The keys of those that are subscribed to a whole id of this life."""
+        return [user for users in self._users.values() for user, lives in users.items() if life in lives]
 
     def _connection(self, descriptor: int) -> Connection | None:
         """What is on the descriptor; None if that is gone already."""

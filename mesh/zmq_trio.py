@@ -47,7 +47,8 @@ from mesh.link_bounds import (
     SUBSCRIPTION_BUFFER_BYTES,
     Link,
 )
-from mesh.link_watch import Gathering, LinkWatch
+from mesh.link_watch import SEALED_PEER_BYTES, Gathering, LinkWatch
+from mesh.protocol.subscriptions import MAX_PEER_BYTES
 from mesh.subscribers import Subscribers
 
 Buffer = bytes | bytearray | memoryview
@@ -97,6 +98,10 @@ OTHER_MECHANISM = int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
 
 MAX_SOCKETS_WITH_KEYS = 4096
 """Each link is a socket of its own then, with two for its monitor: four times as many as ZeroMQ allows."""
+
+
+SocketError = zmq.ZMQError
+"""What making or connecting a socket raises, as where no descriptor is left for it."""
 
 
 class EndpointTaken(Exception):
@@ -285,8 +290,12 @@ class LinkMonitor:
         self._events.setsockopt(zmq.RCVHWM, 0)
         name = f"inproc://links-{uuid4().hex}"
         links = zmq.EVENT_CONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
-        socket.monitor(name, links | HANDSHAKE_FAILED)
-        self._events.connect(name)
+        try:
+            socket.monitor(name, links | HANDSHAKE_FAILED)
+            self._events.connect(name)
+        except SocketError:
+            self.close()
+            raise
 
     async def run(self) -> None:
         """Tell, for ever."""
@@ -398,6 +407,9 @@ class Publisher(_Linked):
             self._socket.setsockopt(option, value)
         _refuse_old_protocols(self._socket)
         self._subscribers = Subscribers()
+        self._keys: Keys | None = None
+        """Asked who subscribes, once it is bound: of a socket that connects ZeroMQ tells as the user what the
+        other side says."""
         self._watch: LinkWatch | None = None
         self._changed = trio.Event()
         self._on_subscribed = on_subscribed
@@ -410,29 +422,33 @@ class Publisher(_Linked):
         """Bind to e.g. `tcp://127.0.0.1:*` or `inproc://name`; the endpoint that was bound. Raises
         `EndpointTaken`.
         """
+        self._ask_keys()
         if endpoint.startswith("tcp://") and self._watch is None:
-            self._serve_keys()
+            _serve_keys(self._context, self._socket)
             self._watch_events = _watched(self._context, self._socket)
-            self._watch = LinkWatch(partial(_accepted, self._watch_events, self._context.knocks))
+            allowed = MAX_PEER_BYTES if self._keys is None else SEALED_PEER_BYTES
+            self._watch = LinkWatch(partial(_accepted, self._watch_events, self._context.knocks), allowed)
         bound = _bind(self._socket, endpoint)
         if endpoint.startswith(INSIDE):
             self._hearers = self._context.hearers(endpoint)
         return bound
 
-    def _serve_keys(self) -> None:
-        _serve_keys(self._context, self._socket)
-        if self._context.keys is not None:
-            self._context.keys.on_change(self._cut_strangers)
+    def _ask_keys(self) -> None:
+        keys = self._keys = self._context.keys
+        if keys is not None:
+            keys.on_change(self._cut_strangers)
+            keys.on_life(self._subscribers.listeners)
 
     def _cut_strangers(self) -> None:
         """The keys are others: who is no member any more hears nothing more."""
-        keys = self._context.keys
+        keys = self._keys
         if keys is not None:
             self._subscribers.cut_unless(lambda public: keys.peer(public) is not None)
 
     def close(self) -> None:
-        if self._context.keys is not None:
-            self._context.keys.forget(self._cut_strangers)
+        if self._keys is not None:
+            self._keys.forget(self._cut_strangers)
+            self._keys.forget_listeners(self._subscribers.listeners)
         if self._watch is not None:
             self._watch.stop()
             self._socket.disable_monitor()
@@ -486,15 +502,15 @@ class Publisher(_Linked):
         """Take what is there, `MAX_MESSAGES_A_TURN` at most; true if that was all."""
         new: list[bytes] = []
         is_all = is_stranger = False
-        keys = self._context.keys
+        keys = self._keys
         try:
             for _ in range(MAX_MESSAGES_A_TURN):
                 frame = self._socket.recv(zmq.DONTWAIT, copy=False)
                 user = "" if keys is None else _user(frame)
-                message = frame.bytes
-                if keys is not None and user and not _may_subscribe(keys, user, message):
+                message, descriptor = frame.bytes, _descriptor(frame)
+                if keys is not None and not _may_subscribe(keys, user, descriptor, message):
                     is_stranger = True
-                prefix = self._subscribers.heard(message, _descriptor(frame), user)
+                prefix = self._subscribers.heard(message, descriptor, user)
                 if prefix is not None:
                     new.append(prefix)
         except zmq.Again:
@@ -736,8 +752,13 @@ def _user(frame: zmq.Frame) -> str:
         return ""
 
 
-def _may_subscribe(keys: Keys, user: str, message: bytes) -> bool:
-    return message[:1] != b"\x01" or keys.may_subscribe(user, message[1:])
+def _may_subscribe(keys: Keys, user: str, descriptor: int | None, message: bytes) -> bool:
+    if message[:1] != b"\x01":
+        return True
+    if descriptor is None:
+        keys.heard_inside(message[1:])
+        return True
+    return keys.may_subscribe(user, message[1:])
 
 
 def _watched(context: Context, socket: "zmq.Socket[bytes]") -> "zmq.Socket[bytes]":

@@ -65,6 +65,11 @@ KEYS: Final[Sequence[Figure[Context]]] = (
         "Keys of members of the mesh that this process knows; 0 without keys.",
         lambda context: 0 if context.keys is None else len(list(context.keys.members())),
     ),
+    Gauge(
+        "dafka_mesh_stale_keys",
+        "Whether the directory of keys, or a file of it, cannot be read now, and counts as it was before.",
+        lambda context: context.keys is not None and context.keys.is_stale,
+    ),
     Counter(
         "dafka_mesh_refused_messages_total",
         "Mesh messages dropped because their sender's key has not the role for them, or is no member's any "

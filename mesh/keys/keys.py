@@ -2,7 +2,8 @@
 
 The table follows the directory: it is looked at every `LOOK_SECONDS`, and what depends on it asks at each
 message, so a key that was removed does nothing any more. A file that cannot be read leaves what it said
-before; the others count.
+before; the others count. Where nothing can be read, as without a descriptor, which a stranger may see to,
+files that are gone are followed all the same: to see that takes none.
 
 Which store is which: a store says its incarnation in what it answers, and members' acknowledgements are
 counted by that. So an incarnation belongs to the name that said it first, for as long as that name has a key;
@@ -27,8 +28,9 @@ from mesh.keys.directory import (
     read_own,
     signature,
 )
-from mesh.keys.hearing import Hearing
+from mesh.keys.hearing import NATIVES, Hearing
 from mesh.keys.roles import (
+    ASKING,
     CLAIMING,
     LINKS,
     Role,
@@ -38,6 +40,7 @@ from mesh.keys.roles import (
     is_stores_to_send,
 )
 from mesh.log_bounds import LogBounds
+from wireproto.dafka import ids
 from wireproto.dafka.additions import Pong
 from wireproto.dafka.messages import UNANNOUNCED
 
@@ -70,12 +73,17 @@ class Keys:
         self._hearing = Hearing()
         self._banished: set[str] = set()
         """Keys that listened to what is not theirs: nobody's, until this process is started again."""
+        self._listeners: dict[Callable[[bytes], Iterable[str]], None] = {}
         self._changed: dict[Callable[[], None], None] = {}
         self._claims: dict[str, str] = {}
         """Incarnation -> the name of whose key it is."""
         self._claimed: dict[str, dict[str, None]] = {}
         """Name -> its incarnations, in the order in which it said them first."""
-        self._signature: Signature = signature(path)
+        self._trouble = ""
+        """Why the directory cannot be read now."""
+        self._unread: dict[Path, str] = {}
+        """Files that count as they were before, and why."""
+        self._signature: Signature | None = signature(path)
         self._files = read_members(path)
         self._members: dict[str, Certificate] = {}
         self._make_table()
@@ -112,15 +120,36 @@ class Keys:
             await trio.sleep(LOOK_SECONDS)
             await self.look()
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether something cannot be read now, and counts as it was before."""
+        return bool(self._trouble or self._unread)
+
     async def look(self) -> None:
         """Read what has changed."""
+        trouble = ""
         try:
-            if await trio.to_thread.run_sync(self._read):
-                self._make_table()
-                logger.info("the keys in %s have changed: %d are known", self.path, len(self._members))
-                self._tell()
+            has_changed = await trio.to_thread.run_sync(self._read)
         except (OSError, KeysRefused) as error:
-            logger.error("the keys in %s cannot be read, and stay as they were: %s", self.path, error)
+            trouble = str(error)
+            has_changed = await trio.to_thread.run_sync(self._drop_gone)
+        self._say_trouble(trouble)
+        if has_changed:
+            self._make_table()
+            logger.info("the keys in %s have changed: %d are known", self.path, len(self._members))
+            self._tell()
+
+    def _say_trouble(self, trouble: str) -> None:
+        """Once for each, and not at each look."""
+        if trouble and trouble != self._trouble:
+            logger.error(
+                "the keys in %s cannot be read, and stay as they were, but for those that are removed: %s",
+                self.path,
+                trouble,
+            )
+        elif self._trouble and not trouble:
+            logger.info("the keys in %s can be read again", self.path)
+        self._trouble = trouble
 
     def _tell(self) -> None:
         for tell in list(self._changed):
@@ -134,16 +163,31 @@ class Keys:
         if not found and not (self.path / MEMBERS).is_dir():
             raise KeysRefused(f"{self.path / MEMBERS} is gone")
         files: dict[Path, Certificate] = {}
+        unread: dict[Path, str] = {}
+        is_whole = True
         for file in member_files(self.path):
             try:
                 files[file] = read_member(file)
             except FileNotFoundError:
                 continue
             except (OSError, BadCertificate) as error:
-                logger.error("%s cannot be used, and counts as it was before, if at all: %s", file, error)
+                unread[file] = str(error)
+                is_whole = is_whole and isinstance(error, BadCertificate)
+                if self._unread.get(file) != unread[file]:
+                    logger.error("%s cannot be used, and counts as it was before, if at all: %s", file, error)
                 if file in self._files:
                     files[file] = self._files[file]
-        self._files, self._signature = files, found
+        has_changed = files != self._files
+        # What could not be read at all is read again at the next look, though it is the same then.
+        self._files, self._unread, self._signature = files, unread, found if is_whole else None
+        return has_changed
+
+    def _drop_gone(self) -> bool:
+        """Whether files are gone: what can be told without a descriptor. In a thread."""
+        gone = set(filter(_is_gone, self._files))
+        if not gone or not (self.path / MEMBERS).is_dir():
+            return False
+        self._files = {file: member for file, member in self._files.items() if file not in gone}
         return True
 
     def _make_table(self) -> None:
@@ -153,6 +197,9 @@ class Keys:
                 logger.error("%s: another file gives the same key to somebody else, and counts", file)
         for public in self._banished:
             members.pop(public, None)
+        for public in self._hearing.owners():
+            if public and public not in members:
+                self._hearing.forget(public)
         self._members = members
         names = {member.name for member in members.values()}
         self._claimed = {name: stores for name, stores in self._claimed.items() if name in names}
@@ -195,7 +242,11 @@ class Keys:
 
     def _may_send(self, member: Certificate, message: Any) -> bool:
         if member.role is Role.GATEWAY:
-            return is_gateways_to_send(message)
+            if not is_gateways_to_send(message):
+                return False
+            if type(message) in ASKING:
+                self._learn(member.public, message.requester.encode())
+            return True
         if member.role is Role.STORE:
             return is_stores_to_send(message) and self._is_itself(member, message)
         if member.role is Role.PRODUCER:
@@ -233,20 +284,52 @@ class Keys:
         member = self.peer(public)
         if member is None:
             return False
-        if self.own.role is Role.TOWER or self._hearing.may(member.role, prefix):
+        if self.own.role is Role.TOWER:
             return True
+        if not self._hearing.may(member.role, prefix):
+            self._banish(member, prefix[:64])
+            return False
+        if member.role is Role.GATEWAY and prefix[:1] == ids.DIRECT_RECORD:
+            self._learn(public, prefix[1:])
+        return True
+
+    def heard_inside(self, prefix: bytes) -> None:
+        """A gateway in this process has subscribed to that."""
+        if prefix[:1] == ids.DIRECT_RECORD:
+            self._learn("", prefix[1:])
+
+    def on_life(self, listeners: Callable[[bytes], Iterable[str]]) -> None:
+        """Have this asked for the keys that are subscribed to ids of a life."""
+        self._listeners[listeners] = None
+
+    def forget_listeners(self, listeners: Callable[[bytes], Iterable[str]]) -> None:
+        """No longer."""
+        self._listeners.pop(listeners, None)
+
+    def _learn(self, key: str, name: bytes) -> None:
+        """A gateway has ids that begin so: natives that are known to be subscribed to one are cut."""
+        life = self._hearing.learn(key, name)
+        if life is None:
+            return
+        for listeners in list(self._listeners):
+            for public in list(listeners(life)):
+                member = self._members.get(public)
+                if member is not None and member.role in NATIVES:
+                    self._banish(member, life)
+
+    def _banish(self, member: Certificate, prefix: bytes) -> None:
+        """It listened to what is not for it: its links are cut, and its key counts no more."""
         logger.error(
             "%s, a %s, subscribed to %r, which is not for it: its key counts no more here, until this "
             "process is started again",
             member.name,
             member.role,
-            prefix[:64],
+            prefix,
         )
         self.refused_peers += 1
-        self._banished.add(public)
+        self._banished.add(member.public)
         self._make_table()
         self._tell()
-        return False
 
     def admits(self, public: str, address: str = "") -> bool:
         """Whether whoever has this key may connect to this node, from this address; counted, if not."""
@@ -273,3 +356,13 @@ class Keys:
         return (
             f"it is no member here. 'dafka keys add {self.path} CERTIFICATE', with its own.key, makes it one"
         )
+
+
+def _is_gone(file: Path) -> bool:
+    try:
+        file.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False

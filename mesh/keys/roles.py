@@ -103,6 +103,9 @@ _GATEWAYS: Final = frozenset(
 _PRODUCERS: Final = frozenset({DirectRecord, GetHeads, Head, Record})
 _READERS: Final = frozenset({ConsumerHello, Fetch, GetHeads})
 
+ASKING: Final = frozenset({Digest, Fetch, GetRows, Keep, ListSegments, Lookup, Ping, Recall, Request, Verify})
+"""Messages whose requester is an id of who sends them."""
+
 CLAIMING: Final = (_STORES_ANSWERS | {DirectRecord}) - {Pong}
 """Messages in which a store says which one it is, beside PONG."""
 

@@ -26,6 +26,7 @@ from mesh.protocol.commit import Commit
 from mesh.protocol.disk import StoreCorrupt
 from mesh.protocol.ingest import Ingest
 from mesh.protocol.native_keeping import NATIVE_BYTES, NATIVE_SECONDS, NativeKeeping
+from mesh.protocol.starts import NONCE_BYTES
 from mesh.requests import Requests
 from mesh.routing import store_routes
 from mesh.store.catalog_memory import read_head
@@ -101,10 +102,11 @@ class Store:
         self.database = Database(settings.path)
         unique = uuid4().hex.upper()
         self.life = unique[:16]
-        """Begins the requester ids of what this store copies from others; the nonce of this start."""
+        """Begins the requester ids of what this store copies from others. Nobody else is told it, so that no
+        native listens to what is copied (`mesh.keys.hearing`)."""
         try:
             settings = self.settings = _settled(settings, self.database, identity)
-            self.starts = OwnStarts(self.database, bytes.fromhex(self.life))
+            self.starts = OwnStarts(self.database, uuid4().bytes[:NONCE_BYTES])
         except BaseException:
             self.database.close()
             raise

@@ -141,9 +141,9 @@ class KeyedMesh:
 
         return await self._start(one, Process, run)
 
-    async def asker(self, one: Certificate) -> Asker:
+    async def asker(self, one: Certificate, life: str = "") -> Asker:
         async def run(process: Asker, nursery: trio.Nursery) -> None:
-            process.gateway = Gateway(process.context)
+            process.gateway = Gateway(process.context, life)
             node = process.gateway.node
             await nursery.start(node.run)
             await self._join(process, node, nursery, process.gateway.requests.new_id())

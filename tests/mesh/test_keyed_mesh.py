@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from mesh.keys.roles import Role
 from mesh.link_bounds import BEACONS, DATA
 from mesh.protocol.address_state import Phase
 from mesh.protocol.peers import RETRY_SECONDS
+from mesh.protocol.subscriptions import MAX_PEER_BYTES, OVERHEAD_BYTES
 from mesh.zmq_trio import Context, Publisher, Subscriber
 from tests.entries import entry_of
 from tests.mesh.keyed_mesh import KeyedMesh, certificate, look, run, until
@@ -39,7 +41,7 @@ from wireproto.dafka.additions import (
     Request,
 )
 from wireproto.dafka.beacons import NodeBeacon
-from wireproto.dafka.messages import Ack, Fetch, Head, Record, directed_prefix
+from wireproto.dafka.messages import Ack, DirectRecord, Fetch, Head, Record, directed_prefix
 
 STORE_1, STORE_2 = "5" * 32, "6" * 32
 
@@ -364,6 +366,115 @@ def test_a_native_that_listens_to_gateways_is_cut_and_stays_out(tmp_path: Path, 
     scene(tmp_path, test)
 
 
+async def heard_by(node: Any) -> list[DirectRecord]:
+    """What the node hears from now on of what is sent to one."""
+    heard: list[DirectRecord] = []
+    node.route({DirectRecord: heard.append})
+    return heard
+
+
+def test_a_native_that_has_the_next_ids_of_a_gateway_before_it_subscribes_hears_nothing(
+    tmp_path: Path,
+) -> None:
+    """Its life is no secret, and ids are counted up."""
+
+    async def test(scene: Scene) -> None:
+        reader = certificate("screen", Role.READER)
+        await scene.start(reader)
+        await scene.gateway.stop()
+        spy = (await scene.keyed.node(reader)).node
+        heard = await heard_by(spy)
+        life = "0123456789ABCDEF"
+        for number in range(100):
+            spy.subscribe(ids.DIRECT_RECORD + f"{life}{number:016X}".encode())
+        last = ids.DIRECT_RECORD + f"{life}{99:016X}".encode()
+        await scene.store.store.node.publisher.wait_subscribed(last)
+        scene.gateway = await scene.keyed.asker(scene.gateway_key, life)
+        assert await scene.is_whole()
+        await until(lambda: scene.store.store.node.publisher.cut == 1)
+        assert scene.store.keys.peer(reader.public) is None
+        assert await scene.is_whole()
+        assert not heard
+
+    scene(tmp_path, test)
+
+
+def test_a_native_that_has_ids_of_the_gateway_in_the_stores_process_hears_nothing(tmp_path: Path) -> None:
+    """As in `dafka standalone --mesh-listen`."""
+
+    async def test(keyed: KeyedMesh) -> None:
+        tower, store = certificate("tower-1", Role.TOWER), certificate("store-1", Role.STORE)
+        early, late = certificate("early", Role.READER), certificate("late", Role.READER)
+        keyed.issue(tower, store, early, late)
+        await keyed.tower(tower)
+        storing = await keyed.store(store, incarnation=STORE_1)
+        inside, life = storing.store.node, "0123456789ABCDEF"
+        wanted = [ids.DIRECT_RECORD + f"{life}{number:016X}".encode() for number in range(100)]
+        spies = [(await keyed.node(early)).node]
+        heard = [await heard_by(spies[0])]
+        for prefix in wanted:
+            spies[0].subscribe(prefix)
+        await inside.publisher.wait_subscribed(wanted[-1])
+        gateway = Gateway(storing.context, life)
+        inside.connect(gateway.node.publisher.bind("inproc://gateway"))
+        gateway.node.connect(inside.publisher.bind("inproc://store"))
+        async with trio.open_nursery() as nursery:
+            await nursery.start(gateway.node.run)
+            await gateway.greet(STORE_1)
+            segment = gateway.announcement([STORE_1])
+            assert await gateway.open(STORE_1, segment) == [STATUS_DONE]
+            gateway.publish(segment, 0, 9)
+            await until(lambda: storing.store.ingest.known(segment.address).head == 9)
+            await until(lambda: inside.publisher.cut == 1)
+            spies.append((await keyed.node(late)).node)
+            heard.append(await heard_by(spies[1]))
+            for prefix in wanted:
+                spies[1].subscribe(prefix)
+            await until(lambda: inside.publisher.cut == 2)
+            records, _ = await gateway.requests.ask_range(
+                STORE_1, lambda id_: Fetch(segment.address, id_, segment.subject, 0, 1000, STORE_1, 1 << 20)
+            )
+            assert [bytes(record.content) for record in records] == [batch(number) for number in range(10)]
+            nursery.cancel_scope.cancel()
+        assert heard == [[], []]
+        assert {one.name for one in storing.keys.members()} == {"tower-1", "store-1"}
+
+    run(tmp_path, test)
+
+
+def test_what_a_store_tells_of_its_start_is_no_id_that_it_asks_under(tmp_path: Path) -> None:
+    """Acknowledgements of a gateway's addresses have it; who knew the ids could hear what a store copies."""
+
+    async def test(scene: Scene) -> None:
+        await scene.start()
+        gateway, store = scene.gateway.gateway, scene.store.store
+        answer = await gateway.requests.ask(
+            STORE_1, lambda requester: ListSegments(STORE_1, requester, "", 1)
+        )
+        assert answer.nonce == store.starts.nonce
+        assert answer.nonce.hex().upper() not in {store.life, store.requests.prefix}
+
+    scene(tmp_path, test)
+
+
+def test_a_tower_has_no_native_banished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what a socket that connects is told, its "user" is what the other side calls itself."""
+
+    async def test(keyed: KeyedMesh) -> None:
+        tower, store = certificate("tower-1", Role.TOWER), certificate("store-1", Role.STORE)
+        reader = certificate("screen", Role.READER)
+        keyed.issue(tower, store, reader)
+        monkeypatch.setattr("mesh.zmq_trio._user", lambda _frame: reader.public)
+        await keyed.tower(tower)
+        node = await keyed.node(store)
+        await until(lambda: all(one.connected for one in node.beacon.towers))
+        publisher = node.beacon._towers[0]._publisher
+        await until(lambda: publisher._subscribers.prefixes)
+        assert node.keys.peer(reader.public) is not None
+
+    run(tmp_path, test)
+
+
 # strangers --------------------------------------------------------------------------------------------------
 
 
@@ -373,6 +484,7 @@ def plain(kind: int, endpoint: str, *subscriptions: bytes, keys: Sequence[str] =
     context = zmq.Context()
     socket: Any = context.socket(kind)
     socket.linger = 0
+    socket.sndhwm = 0  # subscriptions beyond it would be lost
     if keys:
         socket.curve_serverkey, socket.curve_publickey, socket.curve_secretkey = (
             key.encode() for key in keys
@@ -661,3 +773,149 @@ def test_what_curve_adds_to_messages_is_no_message_without_an_end(
         assert store.node.cut == gateway.node.cut == 0
 
     scene(tmp_path, test)
+
+
+def test_a_native_with_as_many_subjects_as_may_be_stays(tmp_path: Path) -> None:
+    """What CURVE adds to its subscriptions is nothing that it sent."""
+
+    async def test(keyed: KeyedMesh) -> None:
+        store, reader = certificate("store-1", Role.STORE), certificate("screen", Role.READER)
+        keyed.issue(store, reader)
+        storing = await keyed.store(store)
+        subjects = [b"M%04d" % number for number in range(MAX_PEER_BYTES // (5 + OVERHEAD_BYTES))]
+        endpoint = f"tcp://127.0.0.1:{storing.beacon.port}"
+        with plain(zmq.SUB, endpoint, *subjects, keys=[store.public, reader.public, reader.secret]) as hears:
+            publisher = storing.store.node.publisher
+            await publisher.wait_subscribed(subjects[-1])
+            publisher.send([subjects[0], b"still here"])
+            await until(lambda: hears.poll(0))
+            assert hears.recv_multipart() == [subjects[0], b"still here"]
+            assert publisher.cut == 0
+
+    run(tmp_path, test)
+
+
+# descriptors ------------------------------------------------------------------------------------------------
+
+
+def dead_endpoints(count: int) -> list[str]:
+    """Where nobody listens, as any key may say of itself."""
+    return [f"tcp://127.0.0.1:{port}" for port in range(1, 1 + count)]
+
+
+@contextmanager
+def few_files(more: int) -> Iterator[None]:
+    """This process may open so many more."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    opened = max(int(file.name) for file in Path("/proc/self/fd").iterdir())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (opened + more, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_without_descriptors_a_link_waits_and_others_live(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ended the process: "internal error: Too many open files"."""
+
+    async def test(scene: Scene) -> None:
+        late, sensors = certificate("gateway-2", Role.GATEWAY), certificate("sensors", Role.PRODUCER, "*")
+        await scene.start(late, sensors)
+        node = scene.store.store.node
+        dead = dead_endpoints(30)
+        with few_files(20):
+            for _ in range(2):
+                for endpoint in dead:
+                    node.connect(endpoint, sensors.public)
+                await until(lambda: "no link to" in caplog.text)
+                assert await scene.is_whole()
+        assert caplog.text.count("no link to") == 1
+        assert "Too many open files" in caplog.text
+        for endpoint in dead:
+            node.disconnect(endpoint)
+        scene.gateway = await scene.keyed.asker(late)
+        await scene.gateway.gateway.greet(STORE_1)
+        assert await scene.is_whole()
+
+    scene(tmp_path, test)
+
+
+def test_the_links_of_one_key_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is live stays, others of the key make room for each other, and nobody else's are less."""
+    monkeypatch.setattr("mesh.keyed_links.MAX_LINKS_OF_KEY", 3)
+
+    async def test(scene: Scene) -> None:
+        other = certificate("store-2", Role.STORE)
+        await scene.start(other)
+        links = scene.store.store.node._keyed
+        (live,) = links._links
+        dead = dead_endpoints(5)
+        for endpoint in dead:
+            links.connect(endpoint, scene.gateway_key.public)
+        links.connect("tcp://127.0.0.1:6", other.public)
+
+        def served() -> set[str]:
+            return {endpoint for endpoint, link in links._links.items() if link in links._subscribers}
+
+        def is_settled() -> bool:
+            return len(served()) == len(links._nursery.child_tasks) == 4
+
+        await until(is_settled)
+        assert {live, "tcp://127.0.0.1:6"} < served()
+        links.connect(dead[0], scene.gateway_key.public)
+        await until(is_settled)
+        assert {live, "tcp://127.0.0.1:6", dead[0]} < served()
+        assert await scene.is_whole()
+
+    scene(tmp_path, test)
+
+
+def test_a_key_that_has_only_live_links_gets_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("mesh.keyed_links.MAX_LINKS_OF_KEY", 1)
+
+    async def test(scene: Scene) -> None:
+        await scene.start()
+        links = scene.store.store.node._keyed
+        for endpoint in dead_endpoints(2):
+            links.connect(endpoint, scene.gateway_key.public)
+        await until(lambda: "no more are made" in caplog.text)
+        assert await scene.is_whole()
+        assert len(links._subscribers) == 1
+        assert caplog.text.count("no more are made") == 1
+
+    scene(tmp_path, test)
+
+
+def _has_made(events: list[str], count: int) -> bool:
+    return events.count("made") == count
+
+
+def test_links_that_are_made_anew_are_closed_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All in one turn, as they come: old and new ones together would take twice the descriptors."""
+    events: list[str] = []
+
+    class Recorded(Subscriber):
+        def connect(self, endpoint: str, key: str = "") -> None:
+            events.append("made")
+            super().connect(endpoint, key)
+
+        def close(self) -> None:
+            events.append("closed")
+            super().close()
+
+    async def test(keyed: KeyedMesh) -> None:
+        store, gateway = certificate("store-1", Role.STORE), certificate("gateway-1", Role.GATEWAY)
+        keyed.issue(store, gateway)
+        node = (await keyed.node(store)).node
+        monkeypatch.setattr("mesh.keyed_links.Subscriber", Recorded)
+        for count in (5, 10):
+            for endpoint in dead_endpoints(5):
+                node.connect(endpoint, gateway.public)
+            await until(partial(_has_made, events, count))
+        assert events == ["made"] * 5 + ["closed"] * 5 + ["made"] * 5
+
+    run(tmp_path, test)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dafka.cli import run
-from mesh.keys.directory import OWN, OWN_SECRET, read_own
+from mesh.keys.directory import MEMBERS, OWN, OWN_SECRET, read_own
 from tests.clients.stored import create_replicated_topic, stored_records
 from tests.mesh.keyed_processes import PATIENCE_SECONDS, issue, native
 from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
@@ -86,7 +86,13 @@ def test_a_plain_store_finds_nobody_on_a_mesh_with_keys(tmp_path: Path) -> None:
                 text = served(f"{page}/metrics")
                 nodes = counter(text, "dafka_tower_nodes")
             assert nodes == 1
-            assert counter(served(f"{page}/metrics"), "dafka_mesh_known_keys") == 2
+            text = served(f"{page}/metrics")
+            assert counter(text, "dafka_mesh_known_keys") == 2
+            assert counter(text, "dafka_mesh_stale_keys") == 0
+            (keys / "tower" / MEMBERS / "broken.key").write_text("nothing")
+            while counter(text, "dafka_mesh_stale_keys") == 0:
+                text = served(f"{page}/metrics")
+            assert counter(text, "dafka_mesh_stale_keys") == 1
         finally:
             for store in stores:
                 store.kill9()

@@ -125,8 +125,8 @@ MUTANTS = (
         "natives-hear-gateways",
         "A reader of one subject hears what stores give to gateways.",
         "mesh/keys/hearing.py",
-        "        return not any(map(name.startswith, self._beginnings))\n",
-        "        return True\n",
+        "        return name[:LIFE_BYTES] in self._keys\n",
+        "        return False\n",
         ("tests/unit/mesh/keys/test_hearing.py::test_what_a_native_may_hear",),
     ),
     Mutant(
@@ -160,5 +160,21 @@ MUTANTS = (
         "    if not mode & stat.S_IWOTH or",
         "    if mode or",
         ("tests/unit/mesh/keys/test_directory.py::test_members_that_others_may_write_are_refused",),
+    ),
+    Mutant(
+        "natives-wait-for-gateways",
+        "A reader that has a gateway's next ids before the gateway is there hears what stores give to it.",
+        "mesh/keys/keys.py",
+        "                if member is not None and member.role in NATIVES:\n",
+        "                if member is None:\n",
+        (f"{KEYS}test_a_native_that_has_an_id_before_a_gateway_has_its_life_is_cut",),
+    ),
+    Mutant(
+        "towers-name-users",
+        "A tower says who it is: a producer that listens to what is not for it, which is shut out.",
+        "mesh/zmq_trio.py",
+        "        keys = self._keys\n        try:\n",
+        "        keys = self._context.keys\n        try:\n",
+        (f"{KEYED}test_a_tower_has_no_native_banished",),
     ),
 )

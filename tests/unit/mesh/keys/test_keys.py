@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -288,6 +291,132 @@ def test_who_listens_to_what_is_not_its_own_is_nobody(tmp_path: Path) -> None:
     look(keys)
     assert not keys.admits(reader.public), "not by being added again"
     assert not keys.may_subscribe(new_key_pair()[0], b"Mheat"), "a stranger"
+
+
+def look_without_descriptors(keys: Keys, looks: int = 1) -> None:
+    """All that the process may have are used."""
+
+    async def main() -> None:
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+        try:
+            with pytest.raises(OSError, match="Too many open files"):
+                os.open("/dev/null", os.O_RDONLY)
+            for _ in range(looks):
+                await keys.look()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+    trio.run(main)
+
+
+def test_a_removal_is_followed_without_a_descriptor(tmp_path: Path) -> None:
+    """A stranger uses them all up by handshakes that it does not end."""
+    store, other, late = (certificate(f"store-{number}", Role.STORE) for number in range(3))
+    keys = keys_of(tmp_path, certificate("own", Role.GATEWAY), store, other)
+    told: list[bool] = []
+    keys.on_change(lambda: told.append(keys.peer(store.public) is None))
+    directory.remove(tmp_path, store.name)
+    directory.add(tmp_path, late)
+    look_without_descriptors(keys)
+    assert told == [True]
+    assert [one.name for one in keys.members()] == [other.name]
+    assert keys.is_stale
+    look(keys)
+    assert [one.name for one in keys.members()] == [other.name, late.name]
+    assert not keys.is_stale
+
+
+def test_a_directory_that_is_away_takes_nobody_off_the_mesh_without_a_descriptor_either(
+    tmp_path: Path,
+) -> None:
+    store = ROLES[Role.STORE]
+    keys = keys_of(tmp_path / "keys", certificate("own", Role.GATEWAY), store)
+    (tmp_path / "keys").rename(tmp_path / "away")
+    look_without_descriptors(keys)
+    assert keys.peer(store.public) is not None
+
+
+def test_trouble_is_said_once_until_it_is_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    keys = keys_of(tmp_path, certificate("own", Role.GATEWAY), ROLES[Role.STORE])
+    caplog.set_level("INFO")
+    for _ in range(2):
+        look_without_descriptors(keys, 3)
+        look(keys)
+        look(keys)
+    said = [(record.levelname, "again" in record.message) for record in caplog.records]
+    assert said == [("ERROR", False), ("INFO", True)] * 2
+
+
+def test_a_file_that_could_not_be_opened_is_read_at_the_next_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Though it has not changed since."""
+    store = ROLES[Role.STORE]
+    keys = keys_of(tmp_path, certificate("own", Role.GATEWAY), store)
+    told: list[int] = []
+    keys.on_change(lambda: told.append(len(list(keys.members()))))
+
+    def refuse(_file: Path) -> Certificate:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    directory.add(tmp_path, ROLES[Role.READER])
+    with monkeypatch.context() as patched:
+        patched.setattr("mesh.keys.keys.read_member", refuse)
+        for _ in range(3):
+            look(keys)
+        assert keys.is_stale
+        assert len(caplog.records) == 2, "one for each file"
+        assert told == []
+    look(keys)
+    assert told == [2]
+    assert not keys.is_stale
+
+
+LIFE = b"0123456789ABCDEF"
+ID_OF_LIFE = LIFE + b"0" * 16
+
+
+@pytest.mark.parametrize("how", ["subscribes", "asks", "is inside"])
+def test_a_native_that_has_an_id_before_a_gateway_has_its_life_is_cut(tmp_path: Path, how: str) -> None:
+    """The life is no secret: towers tell it. Learned from a request it comes before the answer."""
+    reader, sensors, gateway = ROLES[Role.READER], ROLES[Role.PRODUCER], ROLES[Role.GATEWAY]
+    keys = keys_of(tmp_path, certificate("own", Role.STORE), reader, sensors, gateway)
+    keys.on_life(lambda life: [reader.public, gateway.public] if life == LIFE else [sensors.public])
+    assert keys.may_subscribe(reader.public, b"D" + ID_OF_LIFE)
+    if how == "subscribes":
+        assert keys.may_subscribe(gateway.public, b"D" + LIFE)
+    elif how == "asks":
+        assert keys.allows(gateway.public, Fetch(A, ID_OF_LIFE.decode(), "heat", 0, 1, S, 1))
+    else:
+        keys.heard_inside(b"D" + LIFE)
+    assert keys.peer(reader.public) is None
+    assert keys.peer(sensors.public) is not None
+    assert keys.peer(gateway.public) is not None
+    assert not keys.may_subscribe(sensors.public, b"D" + ID_OF_LIFE), "nor may others have one from then on"
+
+
+def test_nobody_but_a_gateway_has_natives_cut(tmp_path: Path) -> None:
+    """Not a store that takes their ids for its own, nor a gateway that answers them."""
+    reader, store, gateway = ROLES[Role.READER], ROLES[Role.STORE], ROLES[Role.GATEWAY]
+    keys = keys_of(tmp_path, certificate("own", Role.STORE), reader, store, gateway)
+    keys.on_life(lambda _life: [reader.public])
+    for prefix in (b"", b"D", b"D" + R.encode()[:16], b"D" + R.encode()):
+        assert keys.may_subscribe(store.public, prefix)
+    assert keys.allows(store.public, Fetch(A, R, "heat", 0, 1, S, 1))
+    assert keys.allows(gateway.public, DirectRecord(R, "", A, "heat", 0, b""))
+    assert keys.may_subscribe(reader.public, b"D" + R.encode())
+
+
+def test_the_lives_of_a_gateway_go_with_its_key(tmp_path: Path) -> None:
+    reader, gateway = ROLES[Role.READER], ROLES[Role.GATEWAY]
+    keys = keys_of(tmp_path, certificate("own", Role.STORE), reader, gateway)
+    keys.heard_inside(b"D" + S.encode()[:16])
+    assert keys.may_subscribe(gateway.public, b"D" + LIFE)
+    directory.remove(tmp_path, gateway.name)
+    look(keys)
+    assert keys.may_subscribe(reader.public, b"D" + ID_OF_LIFE)
+    assert not keys.may_subscribe(reader.public, b"D" + S.encode()), "of the gateway in this process"
 
 
 def test_a_directory_without_an_own_key_is_refused(tmp_path: Path) -> None:
