@@ -16,10 +16,6 @@ from mesh.attempts import Attempts, Event, next_step
 from mesh.log_bounds import LogBounds
 from mesh.zmq_trio import Context, SocketError, Subscriber
 
-MAX_LINKS_OF_KEY = 64
-"""Links to the holder of one key: a process has one, and those of runs that have ended are tried until they
-are forgotten. Each costs four descriptors. The oldest one that is not live makes room."""
-
 OnFrames = Callable[[str, list[bytes]], None]
 """Takes a message with the key of who sent it."""
 
@@ -33,7 +29,6 @@ class _Link:
         self.key = key
         self.scope = trio.CancelScope()
         self.attempts = Attempts()
-        self.is_live = False
         self.closed = trio.Event()
         """Once it was served, and is no more."""
 
@@ -54,8 +49,6 @@ class KeyedLinks:
         self._log_bounds = LogBounds()
         self._is_short = False
         """Whether it was said that a link cannot be made."""
-        self._crowds: set[str] = set()
-        """Keys of which it was said that they have too many links."""
         self._nursery: trio.Nursery | None = None
 
     @property
@@ -111,8 +104,7 @@ class KeyedLinks:
 
     async def _serve(self, endpoint: str, link: _Link) -> None:
         with link.scope:
-            if not await self._has_room(link):
-                return
+            await self._until_others_are_closed()
             try:
                 await self._follow(endpoint, link)
             except* SocketError as errors:
@@ -137,22 +129,14 @@ class KeyedLinks:
             subscriber.close()
             link.closed.set()
 
-    async def _has_room(self, link: _Link) -> bool:
-        """Wait until those that are given up are closed, and give one up of too many."""
+    async def _until_others_are_closed(self) -> None:
+        """Wait until those that are given up are closed: each has four descriptors."""
         await trio.lowlevel.checkpoint()  # given up already, maybe
         while True:
             leaving = next((other for other in self._subscribers if other.scope.cancel_called), None)
-            if leaving is not None:
-                await leaving.closed.wait()
-                continue
-            of_key = [other for other in self._subscribers if other.key == link.key]
-            if len(of_key) < MAX_LINKS_OF_KEY:
-                return True
-            oldest = next((other for other in of_key if not other.is_live), None)
-            if oldest is None:
-                self._say_crowd(link.key)
-                return False
-            oldest.scope.cancel()
+            if leaving is None:
+                return
+            await leaving.closed.wait()
 
     def _say_short(self, endpoint: str, errors: BaseExceptionGroup[Exception]) -> None:
         if not self._is_short:
@@ -167,18 +151,6 @@ class KeyedLinks:
                 why,
             )
 
-    def _say_crowd(self, key: str) -> None:
-        keys = self._context.keys
-        member = None if keys is None else keys.holder(key)
-        if member is not None and key not in self._crowds:
-            self._crowds.add(key)
-            logger.error(
-                "%s, a %s, has %d live links, and no more are made to it: a key is one process's",
-                member.name,
-                member.role,
-                MAX_LINKS_OF_KEY,
-            )
-
     def _tell(self, link: _Link) -> Callable[[str, bool], None]:
         """Tells of one link, as long as it is wanted."""
 
@@ -186,7 +158,6 @@ class KeyedLinks:
             if is_live:
                 link.attempts.clear()
             if not link.scope.cancel_called:
-                link.is_live = is_live
                 self.on_link(endpoint, is_live)
 
         return tell

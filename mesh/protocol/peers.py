@@ -36,7 +36,8 @@ MAX_PEERS_OF_HOST = 128
 """Nodes at one address: half of all. Who answers on many ports of one machine leaves places to others."""
 
 MAX_PEERS_OF_KEY = 64
-"""Nodes with one key. A process has one; native programs may share a key, each of them with a few nodes."""
+"""Nodes with one key. A process has one; native programs may share a key, each of them with a few nodes.
+Where they are more, one without a link makes room for the next."""
 
 FORGET_SECONDS = 30.0
 """A node without beacon and without live link is forgotten after so long: far longer than a restart takes."""
@@ -257,12 +258,10 @@ class Peers:
         if holder is not None:
             self._rename(holder, node, now)
             return [Greet()]
-        if key and self._of_key[key] >= MAX_PEERS_OF_KEY:
-            self.refused += 1
-            return []
         made_room: list[Effect] = []
-        if not self._has_room(endpoint.host):
-            yielding = self._yields_to(endpoint.host, now)
+        is_crowded = bool(key) and self._of_key[key] >= MAX_PEERS_OF_KEY
+        if is_crowded or not self._has_room(endpoint.host):
+            yielding = self._of_a_crowd(key) if is_crowded else self._yields_to(endpoint.host, now)
             if yielding is None:
                 self.refused += 1
                 return []
@@ -273,6 +272,11 @@ class Peers:
 
     def _has_room(self, host: str) -> bool:
         return len(self._by_node) < self._max_peers and self._at_host[host] < MAX_PEERS_OF_HOST
+
+    def _of_a_crowd(self, key: str) -> _Peer | None:
+        """Which of the nodes with this key makes room for another one: the one without a link for longest."""
+        without = (peer for peer in self._by_node.values() if peer.key == key and not peer.connected)
+        return min(without, key=lambda peer: peer.lost, default=None)
 
     def _yields_to(self, host: str, now: float) -> _Peer | None:
         """Whose place a newcomer at this host gets; None if nobody's."""

@@ -842,54 +842,6 @@ def test_without_descriptors_a_link_waits_and_others_live(
     scene(tmp_path, test)
 
 
-def test_the_links_of_one_key_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who is live stays, others of the key make room for each other, and nobody else's are less."""
-    monkeypatch.setattr("mesh.keyed_links.MAX_LINKS_OF_KEY", 3)
-
-    async def test(scene: Scene) -> None:
-        other = certificate("store-2", Role.STORE)
-        await scene.start(other)
-        links = scene.store.store.node._keyed
-        (live,) = links._links
-        dead = dead_endpoints(5)
-        for endpoint in dead:
-            links.connect(endpoint, scene.gateway_key.public)
-        links.connect("tcp://127.0.0.1:6", other.public)
-
-        def served() -> set[str]:
-            return {endpoint for endpoint, link in links._links.items() if link in links._subscribers}
-
-        def is_settled() -> bool:
-            return len(served()) == len(links._nursery.child_tasks) == 4
-
-        await until(is_settled)
-        assert {live, "tcp://127.0.0.1:6"} < served()
-        links.connect(dead[0], scene.gateway_key.public)
-        await until(is_settled)
-        assert {live, "tcp://127.0.0.1:6", dead[0]} < served()
-        assert await scene.is_whole()
-
-    scene(tmp_path, test)
-
-
-def test_a_key_that_has_only_live_links_gets_no_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("mesh.keyed_links.MAX_LINKS_OF_KEY", 1)
-
-    async def test(scene: Scene) -> None:
-        await scene.start()
-        links = scene.store.store.node._keyed
-        for endpoint in dead_endpoints(2):
-            links.connect(endpoint, scene.gateway_key.public)
-        await until(lambda: "no more are made" in caplog.text)
-        assert await scene.is_whole()
-        assert len(links._subscribers) == 1
-        assert caplog.text.count("no more are made") == 1
-
-    scene(tmp_path, test)
-
-
 def _has_made(events: list[str], count: int) -> bool:
     return events.count("made") == count
 

@@ -99,11 +99,11 @@ MUTANTS = (
     ),
     Mutant(
         "beacons-of-other-keys-move-nodes",
-        "An insider says that he is where a store is, and the link to that is given up.",
+        "Any key of the mesh takes the place of a node, and cuts its links.",
         "mesh/protocol/peers.py",
-        "    return peer is not None and peer.connected and peer.key != key\n",
-        "    return False\n",
-        (f"{PEERS}test_another_key_takes_neither_the_name_nor_the_place_of_a_live_link",),
+        "        if holder is not None and holder.key != key and holder.keeps_its_place(now):\n",
+        "        if False:\n",
+        ("tests/unit/mesh/protocol/test_peers.py::test_another_key_does_not_take_the_place_of_a_live_link",),
     ),
     Mutant(
         "nobody-asks-for-keys",

@@ -469,6 +469,9 @@ def test_one_key_has_a_bounded_number_of_nodes() -> None:
     assert table.heard("NEW", B, 0.0, "key-1") == []
     assert table.refused == 1
     assert table.heard("NEW", B, 0.0, "key-2") == [Connect(B, "key-2"), Greet()]
+    gone = Endpoint("10.9.7.1", 1)
+    table.unlinked(gone, 1.0)
+    assert table.heard("NEW", C, 1.0, "key-1") == [Disconnect(gone), Connect(C, "key-1"), Greet()]
     table.forget_unless(lambda key: key == "key-2")
     assert table.heard("S0", A, 1.0, "key-1") == [Connect(A, "key-1"), Greet()]
 
