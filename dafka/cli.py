@@ -12,6 +12,7 @@ from dafka.commands.exits import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, explain
 from dafka.commands.logs import logger, tell
 from dafka.first_process import FIRST_PROCESS, end_at_stop_signals
 from dafka.installed import shown_version
+from gateway.common.open_files import raise_file_limit
 
 COMMANDS: Final = (
     "standalone",
@@ -20,6 +21,7 @@ COMMANDS: Final = (
     "store",
     "tower",
     "mesh",
+    "keys",
     "catalog",
     "backup",
     "restore",
@@ -132,9 +134,11 @@ def _usage(error: click.ClickException) -> str:
 
 def main() -> None:
     """The console script. What the process makes is its owner's alone, also what libraries make: set once,
-    before there are threads.
+    before there are threads. It may have as many files as it may have at all: whoever speaks to many others
+    needs them, and 1024, which is usual, are soon used up.
     """
     os.umask(OWNERS_ALONE)
+    raise_file_limit()
     if os.getpid() == FIRST_PROCESS:
         end_at_stop_signals()  # until a process that serves has handlers of its own
     sys.exit(run())

@@ -67,7 +67,18 @@ class ServerSettings(LoggingSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodeSettings:
+class MeshSettings:
+    """What can be set of every process that is on a mesh: who else may be there."""
+
+    mesh_keys: Path | None = None
+    """Directory of this process's key and of the certificates of the others; None: nobody has a key."""
+
+    insecure_mesh: bool = False
+    """Without keys other machines may reach the mesh all the same."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeSettings(MeshSettings):
     """What can be set of every node that is found through a tower."""
 
     tower: tuple[TowerAddress, ...] = (LOCAL_TOWER,)
@@ -174,7 +185,7 @@ class ServingSettings(ServerSettings, LogSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ServingSettings, FsyncSettings):
+class Settings(ServingSettings, FsyncSettings, MeshSettings):
     """What can be set of `dafka standalone`."""
 
     data: Path = Path("dafka-data")
@@ -277,7 +288,7 @@ class MeshStoreSettings(ServerSettings, NodeSettings, FsyncSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TowerSettings(ServerSettings):
+class TowerSettings(ServerSettings, MeshSettings):
     """What can be set of `dafka tower`."""
 
     listen: str = "127.0.0.1"

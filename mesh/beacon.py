@@ -13,6 +13,9 @@ from uuid import uuid4
 import trio
 
 from mesh.host_names import HostNames
+from mesh.keys.keys import Keys
+from mesh.keys.roles import Role
+from mesh.log_bounds import LogBounds
 from mesh.node import Node
 from mesh.protocol.endpoints import Endpoint, TowerAddress, parse_endpoint, parse_host
 from mesh.protocol.peers import Connect, Disconnect, Effect, Greet, Peers, PeerStatus, Unreached
@@ -76,6 +79,10 @@ class Beacon:
         self.port = port
         self.malformed = 0
         """Beacons that break the format, or name no place that one can connect to."""
+        self.strangers = 0
+        """Beacons with keys of nobody whom this node knows, or in its own name."""
+        self._log_bounds = LogBounds()
+        self._keys = context.keys
         self._node = node
         self._table = Peers(self.node_id, port, host=_address(host))
         self._names = HostNames()
@@ -96,7 +103,8 @@ class Beacon:
 
     def on_links(self, tell: Callable[[str, Endpoint, bool], None]) -> None:
         """Have this called with a node's id, where it is, and whether the link to it is live, whenever that
-        is different.
+        is different: of gateways alone, where keys tell which nodes these are. What others say of themselves
+        says nothing of a gateway.
         """
         self._on_links.append(tell)
 
@@ -117,6 +125,8 @@ class Beacon:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Beacon and follow until cancelled. Links that are live then stay."""
+        if self._keys is not None:
+            self._keys.on_change(self._on_keys)
         try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._node.follow_links, self._on_link)
@@ -126,6 +136,8 @@ class Beacon:
                 nursery.start_soon(self._beacon)
                 task_status.started()
         finally:
+            if self._keys is not None:
+                self._keys.forget(self._on_keys)
             for tower in self._towers:
                 tower.close()
 
@@ -147,15 +159,60 @@ class Beacon:
 
     def _on_beacon(self, beacon: TowerBeacon) -> None:
         now = trio.current_time()
+        if not self._is_a_peers(beacon):
+            return
         try:
             named = parse_endpoint(beacon.endpoint)
         except MalformedMessage as error:
             self._on_malformed(error)
             return
+        key = "" if self._keys is None else beacon.key
         # Names of nodes that there is no room for are not worth a look-up.
-        endpoint = self._names.address(named, now) if self._table.wants(beacon.node) else named
+        endpoint = self._names.address(named, now) if self._table.wants(beacon.node, key) else named
         if endpoint is not None:
-            self._do(self._table.heard(beacon.node, endpoint, now))
+            refused = self._table.refused
+            self._do(self._table.heard(beacon.node, endpoint, now, key))
+            if self._table.refused > refused:
+                self._say_refused(beacon)
+
+    def _is_a_peers(self, beacon: TowerBeacon) -> bool:
+        """Whether this may be somebody to connect to, or this node itself. A tower is believed who is there,
+        not who may be.
+        """
+        keys = self._keys
+        if keys is None:
+            return True
+        is_own = beacon.node == self.node_id
+        if (beacon.key != keys.own.public) if is_own else (keys.holder(beacon.key) is None):
+            self.strangers += 1
+            self._say_strange(beacon, keys, is_own)
+            return False
+        return is_own or keys.peer(beacon.key) is not None
+
+    def _say_strange(self, beacon: TowerBeacon, keys: Keys, is_own: bool) -> None:
+        if not self._log_bounds.may(f"key {beacon.key} {is_own}", "strange"):
+            return
+        if is_own:
+            logger.warning(
+                "a tower tells of key %s at %s under this node's name", beacon.key, beacon.endpoint
+            )
+            return
+        logger.warning(
+            "a tower tells of a node with key %s at %s, which is no member here: 'dafka keys add %s "
+            "CERTIFICATE', with its own.key, makes it one",
+            beacon.key,
+            beacon.endpoint,
+            keys.path,
+        )
+
+    def _say_refused(self, beacon: TowerBeacon) -> None:
+        if self._log_bounds.may(f"node {beacon.node}", "refused"):
+            logger.warning(
+                "dropped the beacon of node %s at %s: more nodes are known than may be, or another key has "
+                "its name or place, with a live link",
+                beacon.node,
+                beacon.endpoint,
+            )
 
     def _on_malformed(self, error: MalformedMessage) -> None:
         self.malformed += 1
@@ -171,17 +228,30 @@ class Beacon:
         node = self._table.linked(endpoint, now) if live else self._table.unlinked(endpoint, now)
         if node is not None:
             logger.info("the link to node %s at %s is %s", node, endpoint, "up" if live else "down")
-            for tell in self._on_links:
-                tell(node, endpoint, live)
+            if self._may_be_a_gateway(endpoint):
+                for tell in self._on_links:
+                    tell(node, endpoint, live)
+
+    def _may_be_a_gateway(self, endpoint: Endpoint) -> bool:
+        if self._keys is None:
+            return True
+        holder = self._keys.holder(self._table.key_at(endpoint))
+        return holder is not None and holder.role is Role.GATEWAY
+
+    def _on_keys(self) -> None:
+        """The keys are others: nodes with keys that were removed are none of ours any more."""
+        keys = self._keys
+        if keys is not None:
+            self._do(self._table.forget_unless(lambda key: keys.peer(key) is not None))
 
     # what follows -----------------------------------------------------------------------------------------
 
     def _do(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
             match effect:
-                case Connect(endpoint):
+                case Connect(endpoint, key):
                     logger.debug("connecting to %s", endpoint)
-                    self._node.connect(str(endpoint))
+                    self._node.connect(str(endpoint), key)
                 case Disconnect(endpoint):
                     logger.debug("no longer connected to %s", endpoint)
                     self._node.disconnect(str(endpoint))

@@ -10,12 +10,17 @@ from mesh.zmq_trio import EndpointTaken, Publisher
 logger = logging.getLogger(__name__)
 
 
-def bind_tcp(publisher: Publisher, host: str, first_port: int, last_port: int) -> int:
-    """Bind to the first free port of a range (0: any) at a host name or address; the port.
+class MeshExposed(Exception):
+    """Without keys others could reach the mesh; the text says where, and what to do."""
+
+    exit_code = 2
+
+
+def bind_tcp(publisher: Publisher, address: str, first_port: int, last_port: int) -> int:
+    """Bind to the first free port of a range (0: any) at an address of `bound_address`; the port.
 
     Raises `EndpointTaken` with what to do.
     """
-    address = _resolve(host)
     last_error = ""
     for port in range(first_port, last_port + 1):
         try:
@@ -30,19 +35,30 @@ def bind_tcp(publisher: Publisher, host: str, first_port: int, last_port: int) -
     raise EndpointTaken(f"{last_error}; give --mesh-listen another port, or a range of them")
 
 
-def warn_if_open(host: str, port: int) -> None:
-    """Say that other machines reach what is bound there, if they do."""
-    address = _resolve(host)
-    if not ipaddress.ip_address(address.strip("[]")).is_loopback:
-        logger.warning(
-            "the mesh listens on %s:%d without keys: whoever reaches it may read, write and delete",
-            address,
-            port,
+def check_exposure(address: str, *, has_keys: bool, insecure: bool) -> None:
+    """Before the mesh is bound there: without keys only this machine reaches it, unless it is to be insecure,
+    and that is said. `address` is the one that is bound then: a name could lead elsewhere at each look-up.
+    Raises `MeshExposed`.
+    """
+    if has_keys or ipaddress.ip_address(address.strip("[]")).is_loopback:
+        return
+    if not insecure:
+        raise MeshExposed(
+            f"the mesh would listen on {address} without keys, and whoever reaches it could read, write and "
+            "delete everything. Give each node keys (dafka keys init; --mesh-keys DIR), or bind it to "
+            "127.0.0.1, or say --insecure-mesh where a network keeps everybody else away"
         )
+    logger.warning(
+        "--insecure-mesh: the mesh listens on %s without keys, and whoever reaches it may read, write and "
+        "delete everything",
+        address,
+    )
 
 
-def _resolve(host: str) -> str:
-    """The address as ZeroMQ binds it: it looks up no names."""
+def bound_address(host: str) -> str:
+    """The address of a host name or address as ZeroMQ binds it, which looks up no names: in brackets, if it
+    is one of IPv6. Raises `EndpointTaken`.
+    """
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as error:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from mesh.beacon import Beacon, beacon_host
-from mesh.binding import bind_tcp, warn_if_open
+from mesh.binding import bind_tcp, bound_address, check_exposure
 from mesh.node import Node
 from mesh.protocol.endpoints import MeshListen, TowerAddress
 from mesh.zmq_trio import Context
@@ -16,12 +16,16 @@ def join_mesh(
     towers: Sequence[TowerAddress],
     advertise: str,
     node_id: str = "",
+    *,
+    insecure: bool = False,
 ) -> Beacon:
-    """Bind the node, and say so to people where others reach it; the beacon, which is still to be run.
+    """Bind the node; the beacon, which is still to be run.
 
     advertise: the host that others are told, see `mesh.beacon.beacon_host`; node_id as `mesh.beacon.Beacon`
-    has it. Raises EndpointTaken.
+    has it; insecure: other machines may reach it without keys, which is said then. Raises EndpointTaken,
+    MeshExposed.
     """
-    port = bind_tcp(node.publisher, *listen)
-    warn_if_open(listen.host, port)
+    address = bound_address(listen.host)
+    check_exposure(address, has_keys=context.keys is not None, insecure=insecure)
+    port = bind_tcp(node.publisher, address, listen.first_port, listen.last_port)
     return Beacon(context, node, towers, host=beacon_host(listen.host, advertise), port=port, node_id=node_id)

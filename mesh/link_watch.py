@@ -22,8 +22,13 @@ from mesh.protocol.subscriptions import MAX_PEER_BYTES
 LOOK_SECONDS = 0.02
 """How often all connections are looked at."""
 
-HEARTBEAT_BYTES_PER_SECOND = 64
-"""What a connection may bring on and on: a question and an answer a second are 20 bytes."""
+HEARTBEAT_BYTES_PER_SECOND = 128
+"""What a connection may bring on and on: a question and an answer a second are 20 bytes, and 86 sealed by
+CURVE."""
+
+SEALED_PEER_BYTES = 2 * MAX_PEER_BYTES
+"""What a connection sealed by CURVE may bring at first: its subscriptions are 45 bytes longer than their
+prefixes, and `mesh.protocol.subscriptions` counts 32 (`OVERHEAD_BYTES`). So that cuts, not this."""
 
 BYTES_RECEIVED = struct.Struct("=128xQ")
 """Where `struct tcp_info` of Linux has how many bytes have come."""
@@ -34,9 +39,12 @@ end."""
 
 
 class LinkWatch:
-    """Watches the connections that one socket accepts, in a thread, from its making until `stop`."""
+    """Watches the connections that one socket accepts, in a thread, from its making until `stop`. Each may
+    bring so many bytes at first.
+    """
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: Events, allowed: int = MAX_PEER_BYTES) -> None:
+        self._allowed = allowed
         self._cuts = Cuts()
         self._events = events
         self._links: dict[int, Link] = {}
@@ -66,7 +74,7 @@ class LinkWatch:
                 self._links.pop(descriptor, None)
                 found = connection(descriptor) if accepted else None
                 if found is not None:
-                    self._links[descriptor] = Link(found, time.monotonic())
+                    self._links[descriptor] = Link(found, time.monotonic(), self._allowed)
             now = time.monotonic()
             for link in [link for link in self._links.values() if link.has_too_much(now)]:
                 del self._links[link.connection.descriptor]

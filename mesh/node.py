@@ -10,6 +10,8 @@ from typing import Any
 
 import trio
 
+from mesh.keyed_links import KeyedLinks
+from mesh.keys.certificate import Certificate
 from mesh.zmq_trio import Context, Publisher, Subscriber
 from wireproto.dafka import additions  # noqa: F401  registers our own messages with the decoder
 from wireproto.dafka.errors import MalformedMessage
@@ -35,6 +37,12 @@ class Node:
         self.malformed = 0
         self.unexpected = 0
         self._subscriber = Subscriber(context, self._on_frames, self._when_drained)
+        self._keys = context.keys
+        self._keyed = KeyedLinks(context, self._on_keyed_frames, self._when_drained)
+        """Links to other processes, where there are keys."""
+        self._admits: Callable[[Certificate, Any], bool] = lambda _sender, _message: True
+        self.sender: Certificate | None = None
+        """Who sent the message that is being handled; None where there are no keys, and for this process."""
         self._handlers: dict[type[Any], Callable[[Any], None]] = {}
         self._drained: Callable[[], None] = lambda: None
         self._subscribed: Callable[[bytes], None] = lambda _prefix: None
@@ -42,7 +50,7 @@ class Node:
     @property
     def cut(self) -> int:
         """Links that were cut because the peer subscribed to too much, or sent a message without an end."""
-        return self.publisher.cut + self._subscriber.cut
+        return self.publisher.cut + self._subscriber.cut + self._keyed.cut
 
     def route(self, routes: Routes) -> None:
         """Have messages of these types handled. Raises ValueError for one that has a handler already."""
@@ -59,15 +67,24 @@ class Node:
         """Have `handler` told of each prefix that nobody was subscribed to here before."""
         self._subscribed = handler
 
+    def on_admit(self, admits: Callable[[Certificate, Any], bool]) -> None:
+        """Have this decide, too, whether a message counts that its sender's role allows."""
+        self._admits = admits
+
     def subscribe(self, prefix: bytes) -> None:
         self._subscriber.subscribe(prefix)
+        self._keyed.subscribe(prefix)
 
-    def connect(self, endpoint: str) -> None:
-        """Hear what the node at this endpoint publishes."""
-        self._subscriber.connect(endpoint)
+    def connect(self, endpoint: str, key: str = "") -> None:
+        """Hear what the node at this endpoint publishes, if it has this key where there are keys."""
+        if key:
+            self._keyed.connect(endpoint, key)
+        else:
+            self._subscriber.connect(endpoint)
 
     def disconnect(self, endpoint: str) -> None:
-        self._subscriber.disconnect(endpoint)
+        if not self._keyed.disconnect(endpoint):
+            self._subscriber.disconnect(endpoint)
 
     async def follow_links(
         self,
@@ -76,6 +93,7 @@ class Node:
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Tell of the links to others' publishers that come and go, for ever; see `LinkMonitor`."""
+        self._keyed.on_link = on_link
         await self._subscriber.follow_links(on_link, task_status=task_status)
 
     def send(self, message: Any) -> None:
@@ -88,6 +106,7 @@ class Node:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.publisher.run)
                 nursery.start_soon(self._subscriber.run)
+                nursery.start_soon(self._keyed.run)
                 task_status.started()
         finally:
             self.publisher.close()
@@ -99,9 +118,28 @@ class Node:
     def _when_drained(self) -> None:
         self._drained()
 
-    def _on_frames(self, frames: Sequence[bytes]) -> None:
+    def _on_keyed_frames(self, key: str, frames: Sequence[bytes]) -> None:
+        self._on_frames(frames, key)
+
+    def _may_send(self, key: str, message: Any) -> bool:
+        """Whether the message counts of who has this key, at this moment."""
+        keys = self._keys
+        if keys is None or not keys.allows(key, message):
+            return False
+        sender = keys.holder(key)
+        assert sender is not None, "who may send something is known"
+        if self._admits(sender, message):
+            self.sender = sender
+            return True
+        keys.refuse(f"{sender.name}, a {sender.role}", type(message).__name__)
+        return False
+
+    def _on_frames(self, frames: Sequence[bytes], key: str = "") -> None:
+        self.sender = None
         try:
             message = decode(frames)
+            if key and not self._may_send(key, message):
+                return
             handler = self._handlers.get(type(message))
             if handler is None:
                 self.unexpected += 1

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 import trio
 
+from mesh.keys.roles import GATEWAY_NAME
 from mesh.node import Node
 from mesh.protocol.presence import LIVE_SECONDS, ROUND_SECONDS, Presence, Seen
 from mesh.protocol.vouching import Ask, Effect, Keep, Refuse, StoreLife, Told, Vouching
@@ -24,7 +25,7 @@ FIRST_ROUND_SECONDS = 0.1
 MAX_ASKED = 10_000
 """PINGs whose answers are awaited, the latest: more than are sent while an answer may be on its way."""
 
-ANY_GATEWAY = "gateway"
+ANY_GATEWAY = GATEWAY_NAME
 """Whom a PING is for that gateways answer, as they answer it. No store has such a name: theirs are 32 hex
 characters.
 """

@@ -6,9 +6,12 @@ from typing import NamedTuple
 
 import trio
 
+from mesh.attempts import Attempts, Event
 from mesh.host_names import look_up
+from mesh.keys.keys import Keys
 from mesh.link_bounds import BEACONS
 from mesh.protocol.endpoints import TowerAddress, in_brackets
+from mesh.tower_watch import TowerWatch
 from mesh.zmq_trio import Context, Publisher, Subscriber
 from wireproto.dafka.beacons import TOPIC, WELCOME, TowerBeacon, decode_tower_beacon
 from wireproto.dafka.errors import MalformedMessage
@@ -16,6 +19,10 @@ from wireproto.dafka.errors import MalformedMessage
 RETRY_SECONDS = 10.0
 """A link to a tower that is not up for so long is made anew, its host name looked up again. ZeroMQ tries
 again by itself, but gives up for ever where it met something that does not speak its protocol."""
+
+KEY_RETRY_SECONDS = 2.0
+"""The same where there are keys: nobody says which of the towers' keys the one at this address has, so they
+are tried in turn."""
 
 LOOKUP_AGAIN_SECONDS = 2.0
 """A tower's host name that has no address is looked up again after so long."""
@@ -37,20 +44,44 @@ class _Side:
     """One of the two links, kept up."""
 
     def __init__(
-        self, socket: Publisher | Subscriber, host: str, port: int, on_ready: Callable[[], None]
+        self,
+        socket: Publisher | Subscriber,
+        host: str,
+        port: int,
+        on_ready: Callable[[], None],
+        keys: Keys | None,
+        attempts: Attempts,
     ) -> None:
         self.live = False
+        self._attempts = attempts
+        self._keys = keys
+        self._key = ""
+        """Of the tower that is tried, or linked."""
+        self._tried = ""
+        """Whose turn it was last."""
+        self._proven = ""
+        """The key by which there was a link last."""
+        self._retry_seconds = RETRY_SECONDS if keys is None else KEY_RETRY_SECONDS
         self._socket = socket
         self._host = host
         self._port = port
         self._on_ready = on_ready
         self._endpoint = ""
         self._changed = 0.0
-        """When the link was made, or the last that was heard of it."""
+        """When the link was made, or came up, or went down."""
 
     async def run(self) -> None:
+        if self._keys is not None:
+            self._keys.on_change(self._on_keys)
+        try:
+            await self._follow()
+        finally:
+            if self._keys is not None:
+                self._keys.forget(self._on_keys)
+
+    async def _follow(self) -> None:
         async with trio.open_nursery() as nursery:
-            await nursery.start(self._socket.follow_links, self._on_link)
+            await nursery.start(self._socket.follow_links, self._on_link, self._on_attempt)
             nursery.start_soon(self._socket.run)
             nursery.start_soon(self._keep_up)
 
@@ -64,21 +95,49 @@ class _Side:
     def _connect(self, endpoint: str) -> None:
         if self._endpoint:
             self._socket.disconnect(self._endpoint)
-        self._endpoint = endpoint
+        self._endpoint = ""
         self._changed = trio.current_time()
-        self._socket.connect(endpoint)
+        if self._keys is not None and not self._next_key(self._keys.towers()):
+            return
+        self._endpoint = endpoint
+        self._socket.connect(endpoint, self._key)
+
+    def _next_key(self, known: Sequence[str]) -> bool:
+        """Try a key; false if there is none. Every second time it is the one that the tower had last, if it
+        is known still: it may be away for a while. The others take turns.
+        """
+        if self._proven in known and self._key != self._proven:
+            self._key = self._proven
+        elif known:
+            after = known.index(self._tried) + 1 if self._tried in known else 0
+            self._key = self._tried = known[after % len(known)]
+        return bool(known)
+
+    def _on_keys(self) -> None:
+        """The keys are others: a tower whose key was removed is heard no longer."""
+        if self._keys is not None and self._endpoint and self._key not in self._keys.towers():
+            self._socket.disconnect(self._endpoint)
+            self._endpoint = ""
+            self.live = False
 
     async def _down_for_long(self) -> None:
-        wait = RETRY_SECONDS
+        wait = self._retry_seconds
         while wait > 0:
             await trio.sleep(wait)
-            wait = RETRY_SECONDS if self.live else self._changed + RETRY_SECONDS - trio.current_time()
+            down = self._changed + self._retry_seconds - trio.current_time()
+            wait = self._retry_seconds if self.live else down
 
     def _on_link(self, _endpoint: str, live: bool) -> None:
+        if live != self.live:  # attempts that fail, with another key as well, are told of too
+            self._changed = trio.current_time()
         self.live = live
-        self._changed = trio.current_time()
         if live:
+            self._proven = self._key
+            self._attempts.clear()
             self._on_ready()
+
+    def _on_attempt(self, event: Event) -> None:
+        self._attempts.happened(event, trio.current_time())
 
 
 async def _address(host: str) -> str:
@@ -120,9 +179,11 @@ class TowerLink:
         self._subscriber = Subscriber(context, self._on_frames, link=BEACONS)
         for prefix in (TOPIC, WELCOME):
             self._subscriber.subscribe(prefix)
+        self._watch = TowerWatch(address, context.keys, lambda: all(side.live for side in self._sides))
+        keys, side = context.keys, self._watch.side
         self._sides = (
-            _Side(self._publisher, address.host, address.port_in, on_ready),
-            _Side(self._subscriber, address.host, address.port_out, on_ready),
+            _Side(self._publisher, address.host, address.port_in, on_ready, keys, side()),
+            _Side(self._subscriber, address.host, address.port_out, on_ready, keys, side()),
         )
 
     def beacon(self) -> None:
@@ -136,6 +197,7 @@ class TowerLink:
     async def run(self) -> None:
         """Follow the tower until cancelled."""
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch.run)
             for side in self._sides:
                 nursery.start_soon(side.run)
 

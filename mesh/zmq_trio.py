@@ -8,6 +8,10 @@ A `Publisher` (XPUB) never blocks: beyond its high-water mark a message to a slo
 protocol repairs it (HEAD, FETCH, repeated requests). Nothing here may be called from another thread than the
 loop's.
 
+With keys (`mesh.keys`) every socket beyond this process speaks CURVE: what binds is the server, and asks the
+table of keys who may connect; what connects names the key of whom it means, so nobody else answers. Of a
+message on a socket that connected ZeroMQ does not tell who sent it: such a socket has links to one key only.
+
 Connect to addresses, not to host names (`mesh.host_names`): ZeroMQ looks names up within the one thread that
 serves all links, and a name server that does not answer would stop their heartbeats, and so cut them.
 """
@@ -25,6 +29,11 @@ import trio
 import zmq
 import zmq.backend
 
+from mesh.attempts import Event
+from mesh.connections import Connection, Cuts, connection
+from mesh.keys import admission
+from mesh.keys.keys import Keys
+from mesh.knocks import Knocks
 from mesh.link_bounds import (
     BEACONS,
     DATA,
@@ -38,7 +47,8 @@ from mesh.link_bounds import (
     SUBSCRIPTION_BUFFER_BYTES,
     Link,
 )
-from mesh.link_watch import Gathering, LinkWatch
+from mesh.link_watch import SEALED_PEER_BYTES, Gathering, LinkWatch
+from mesh.protocol.subscriptions import MAX_PEER_BYTES
 from mesh.subscribers import Subscribers
 
 Buffer = bytes | bytearray | memoryview
@@ -68,6 +78,32 @@ INSIDE = "inproc://"
 """How endpoints inside this process begin."""
 
 
+ZAP_ENDPOINT = "inproc://zeromq.zap.01"
+"""Where ZeroMQ asks whether a key may connect (RFC 27)."""
+
+ZAP_DOMAIN = "dafka"
+
+SEALING_BYTES = 33
+"""What CURVE adds to a frame (RFC 26): the name of the command, a nonce, what proves it whole, and flags."""
+
+HANDSHAKE_FAILED = int(
+    zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+)
+"""What becomes of a handshake that does not succeed."""
+
+OTHER_MECHANISM = int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
+"""One of the two has keys, and the other one has none."""
+
+MAX_SOCKETS_WITH_KEYS = 4096
+"""Each link is a socket of its own then, with two for its monitor: four times as many as ZeroMQ allows."""
+
+
+SocketError = zmq.ZMQError
+"""What making or connecting a socket raises, as where no descriptor is left for it."""
+
+
 class EndpointTaken(Exception):
     """An endpoint cannot be bound; the text names it, the cause, and the next step."""
 
@@ -75,10 +111,22 @@ class EndpointTaken(Exception):
 
 
 class Context:
-    """One ZeroMQ context. Sockets linked over `inproc://` must share it."""
+    """One ZeroMQ context. Sockets linked over `inproc://` must share it.
 
-    def __init__(self) -> None:
+    With `keys` its sockets have links of others than this process only by them, and `run` must run.
+    """
+
+    def __init__(self, keys: Keys | None = None) -> None:
         self.raw = zmq.Context()
+        self.keys = keys
+        self.knocks = Knocks(has_keys=keys is not None)
+        self._zap: zmq.Socket[bytes] | None = None
+        if keys is not None:
+            self.raw.set(zmq.MAX_SOCKETS, MAX_SOCKETS_WITH_KEYS)
+            # Before anything is bound: a server that finds nobody to ask refuses everybody.
+            self._zap = self.raw.socket(zmq.ROUTER)
+            self._zap.setsockopt(zmq.LINGER, 0)
+            self._zap.bind(ZAP_ENDPOINT)
         self._hearers: dict[str, dict[Subscriber, None]] = {}
         """Endpoint inside this process -> the subscribers that are linked to it."""
         self.due: dict[Subscriber, None] = {}
@@ -100,6 +148,24 @@ class Context:
             if not due:
                 return
             due.popitem()[0].take_if_ready()
+
+    async def run(self) -> None:
+        """Answer who may connect, and follow the keys, for ever; without keys there is nothing to do."""
+        if self.keys is None or self._zap is None:
+            return
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.keys.run)
+            while True:
+                self._answer_zap(self._zap, self.keys)
+                await trio.lowlevel.wait_readable(self._zap.fileno())
+
+    @staticmethod
+    def _answer_zap(zap: "zmq.Socket[bytes]", keys: Keys) -> None:
+        with contextlib.suppress(zmq.Again):
+            while True:
+                reply = admission.answer(zap.recv_multipart(zmq.DONTWAIT), keys.admits)
+                if reply is not None:
+                    zap.send_multipart(reply, zmq.DONTWAIT)
 
     def forget(self, subscriber: "Subscriber") -> None:
         """A subscriber is about to be closed."""
@@ -125,6 +191,47 @@ def _configure(socket: "zmq.Socket[bytes]", link: Link) -> None:
         (zmq.IPV6, 1),
     ):
         socket.setsockopt(option, value)
+
+
+def new_key_pair() -> tuple[str, str]:
+    """A public and a secret key of CURVE."""
+    public, secret = zmq.curve_keypair()
+    return public.decode(), secret.decode()
+
+
+def public_key_of(secret: str) -> str:
+    """The public key that belongs to a secret one."""
+    return zmq.curve_public(secret.encode()).decode()
+
+
+def _serve_keys(context: Context, socket: "zmq.Socket[bytes]") -> None:
+    """Before the socket is bound: only who has a key of ours connects to it."""
+    if context.keys is None:
+        return
+    own = context.keys.own
+    for option, value in (
+        (zmq.CURVE_SERVER, 1),
+        (zmq.CURVE_PUBLICKEY, own.public.encode()),
+        (zmq.CURVE_SECRETKEY, own.secret.encode()),
+        (zmq.ZAP_DOMAIN, ZAP_DOMAIN.encode()),
+        (zmq.ZAP_ENFORCE_DOMAIN, 1),
+    ):
+        socket.setsockopt(option, value)
+
+
+def _expect_key(context: Context, socket: "zmq.Socket[bytes]", endpoint: str, key: str) -> None:
+    """Before the socket is connected: whoever is there must have this key. Raises ValueError without one."""
+    if context.keys is None or endpoint.startswith(INSIDE):
+        return
+    if not key:
+        raise ValueError(f"a mesh with keys has no link to {endpoint} without its key")
+    own = context.keys.own
+    for option, value in (
+        (zmq.CURVE_PUBLICKEY, own.public),
+        (zmq.CURVE_SECRETKEY, own.secret),
+        (zmq.CURVE_SERVERKEY, key),
+    ):
+        socket.setsockopt(option, value.encode())
 
 
 def _bind(socket: "zmq.Socket[bytes]", endpoint: str) -> str:
@@ -153,15 +260,15 @@ def _refuse_old_protocols(socket: "zmq.Socket[bytes]") -> None:
     tell on which connection a message came. It refuses them where peers may have to authenticate; nobody asks
     them to.
     """
-    socket.setsockopt_string(zmq.ZAP_DOMAIN, "dafka")
+    socket.setsockopt_string(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
 
 
 class LinkMonitor:
     """Tells which of a socket's links are live, from ZeroMQ's own monitor: `on_link(endpoint, live)`.
 
-    Live means that both sides have agreed on the protocol; of connections alone nothing is said. The endpoint
-    is as ZeroMQ writes it, which need not be as it was given to `connect`. The monitor's socket is
-    edge-triggered as all are.
+    Live means that both sides have agreed on the protocol. The endpoint is as ZeroMQ writes it, which need
+    not be as it was given to `connect`. What becomes of attempts is told as well: `on_attempt`. The monitor's
+    socket is edge-triggered as all are.
     """
 
     def __init__(
@@ -170,9 +277,11 @@ class LinkMonitor:
         socket: "zmq.Socket[bytes]",
         on_link: Callable[[str, bool], None],
         on_connected: Callable[[int], None] = lambda _descriptor: None,
+        on_attempt: Callable[[Event], None] = lambda _event: None,
     ) -> None:
         self._watched = socket
         self._on_link = on_link
+        self._on_attempt = on_attempt
         self._on_connected = on_connected
         self._events = context.raw.socket(zmq.PAIR)
         self._events.setsockopt(zmq.LINGER, 0)
@@ -180,8 +289,13 @@ class LinkMonitor:
         # is bounded by how often links can be made (`RECONNECT_INTERVAL_MS`).
         self._events.setsockopt(zmq.RCVHWM, 0)
         name = f"inproc://links-{uuid4().hex}"
-        socket.monitor(name, zmq.EVENT_CONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
-        self._events.connect(name)
+        links = zmq.EVENT_CONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
+        try:
+            socket.monitor(name, links | HANDSHAKE_FAILED)
+            self._events.connect(name)
+        except SocketError:
+            self.close()
+            raise
 
     async def run(self) -> None:
         """Tell, for ever."""
@@ -204,9 +318,12 @@ class LinkMonitor:
         with contextlib.suppress(zmq.Again):
             while True:
                 event, endpoint = self._events.recv_multipart(zmq.DONTWAIT)
-                kind, descriptor = struct.unpack("=hi", event)
+                kind, value = struct.unpack("=Hi", event)
                 if kind == zmq.EVENT_CONNECTED:
-                    self._on_connected(descriptor)
+                    self._on_connected(value)
+                    self._on_attempt(Event.CONNECTED)
+                elif kind & HANDSHAKE_FAILED:
+                    self._on_attempt(Event.OTHER_MECHANISM if value == OTHER_MECHANISM else Event.CLOSED)
                 else:
                     self._on_link(endpoint.decode(errors="replace"), kind == zmq.EVENT_HANDSHAKE_SUCCEEDED)
 
@@ -223,13 +340,15 @@ class _Linked:
     async def follow_links(
         self,
         on_link: Callable[[str, bool], None],
+        on_attempt: Callable[[Event], None] = lambda _event: None,
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Tell of links that come and go, for ever; see `LinkMonitor`. Of those made before it has started
         nothing is told, of links over `inproc://` neither.
         """
-        monitor = self._monitor = LinkMonitor(self._context, self._socket, on_link, self._on_connected)
+        monitor = LinkMonitor(self._context, self._socket, on_link, self._on_connected, on_attempt)
+        self._monitor = monitor
         task_status.started()
         try:
             async with trio.open_nursery() as nursery:
@@ -244,7 +363,9 @@ class _Linked:
     async def _watch_links(self) -> None:
         """Look after the connections, for ever."""
 
-    def connect(self, endpoint: str) -> None:
+    def connect(self, endpoint: str, key: str = "") -> None:
+        """Connect to who has this key, where there are keys."""
+        _expect_key(self._context, self._socket, endpoint, key)
         self._socket.connect(endpoint)
 
     def disconnect(self, endpoint: str) -> None:
@@ -286,6 +407,9 @@ class Publisher(_Linked):
             self._socket.setsockopt(option, value)
         _refuse_old_protocols(self._socket)
         self._subscribers = Subscribers()
+        self._keys: Keys | None = None
+        """Asked who subscribes, once it is bound: of a socket that connects ZeroMQ tells as the user what the
+        other side says."""
         self._watch: LinkWatch | None = None
         self._changed = trio.Event()
         self._on_subscribed = on_subscribed
@@ -298,15 +422,33 @@ class Publisher(_Linked):
         """Bind to e.g. `tcp://127.0.0.1:*` or `inproc://name`; the endpoint that was bound. Raises
         `EndpointTaken`.
         """
+        self._ask_keys()
         if endpoint.startswith("tcp://") and self._watch is None:
+            _serve_keys(self._context, self._socket)
             self._watch_events = _watched(self._context, self._socket)
-            self._watch = LinkWatch(partial(_accepted, self._watch_events))
+            allowed = MAX_PEER_BYTES if self._keys is None else SEALED_PEER_BYTES
+            self._watch = LinkWatch(partial(_accepted, self._watch_events, self._context.knocks), allowed)
         bound = _bind(self._socket, endpoint)
         if endpoint.startswith(INSIDE):
             self._hearers = self._context.hearers(endpoint)
         return bound
 
+    def _ask_keys(self) -> None:
+        keys = self._keys = self._context.keys
+        if keys is not None:
+            keys.on_change(self._cut_strangers)
+            keys.on_life(self._subscribers.listeners)
+
+    def _cut_strangers(self) -> None:
+        """The keys are others: who is no member any more hears nothing more."""
+        keys = self._keys
+        if keys is not None:
+            self._subscribers.cut_unless(lambda public: keys.peer(public) is not None)
+
     def close(self) -> None:
+        if self._keys is not None:
+            self._keys.forget(self._cut_strangers)
+            self._keys.forget_listeners(self._subscribers.listeners)
         if self._watch is not None:
             self._watch.stop()
             self._socket.disable_monitor()
@@ -359,15 +501,22 @@ class Publisher(_Linked):
     def _take_subscriptions(self) -> bool:
         """Take what is there, `MAX_MESSAGES_A_TURN` at most; true if that was all."""
         new: list[bytes] = []
-        is_all = False
+        is_all = is_stranger = False
+        keys = self._keys
         try:
             for _ in range(MAX_MESSAGES_A_TURN):
                 frame = self._socket.recv(zmq.DONTWAIT, copy=False)
-                prefix = self._subscribers.heard(frame.bytes, _descriptor(frame))
+                user = "" if keys is None else _user(frame)
+                message, descriptor = frame.bytes, _descriptor(frame)
+                if keys is not None and not _may_subscribe(keys, user, descriptor, message):
+                    is_stranger = True
+                prefix = self._subscribers.heard(message, descriptor, user)
                 if prefix is not None:
                     new.append(prefix)
         except zmq.Again:
             is_all = True
+        if is_stranger:
+            self._cut_strangers()
         if new:
             self._changed.set()
             self._changed = trio.Event()
@@ -395,6 +544,7 @@ class Subscriber(_Linked):
         self._on_message = on_message
         self._on_drained = on_drained
         self._gathering = Gathering(link.max_gathered_bytes)
+        self._sealing = 0 if context.keys is None else SEALING_BYTES
         self._is_local = False
         """Whether it has a link inside the process: then it is not watched, because to ask for the descriptor
         of a message that came over none costs an exception each time."""
@@ -416,9 +566,9 @@ class Subscriber(_Linked):
     def subscribe(self, prefix: bytes) -> None:
         self._socket.subscribe(prefix)
 
-    def connect(self, endpoint: str) -> None:
+    def connect(self, endpoint: str, key: str = "") -> None:
         """Connect, and look at once: an `inproc` pipe gives no edge before it was found empty."""
-        super().connect(endpoint)
+        super().connect(endpoint, key)
         if endpoint.startswith(INSIDE):
             self._context.hearers(endpoint)[self] = None
             self._is_local = True
@@ -455,16 +605,17 @@ class Subscriber(_Linked):
         """As `_take`, when at least one message is there."""
         sock, on_message = self._socket, self._on_message
         taken = None if self._is_local else self._gathering.taken
+        sealing = self._sealing
         try:
             for _ in range(MAX_MESSAGES_A_TURN):
                 frame = _receive(sock, _DONTWAIT, False)
                 frames = [frame.bytes]
                 descriptor = None if taken is None else _descriptor(frame)
-                size = 0 if descriptor is None else _on_the_wire(frames[0])
+                size = 0 if descriptor is None else _on_the_wire(frames[0], sealing)
                 while frame.more:
                     frame = _receive(sock, _DONTWAIT, False)
                     if descriptor is not None:
-                        size += _on_the_wire(frame.bytes)
+                        size += _on_the_wire(frame.bytes, sealing)
                     if len(frames) < MAX_FRAMES:
                         frames.append(frame.bytes)
                 if taken is not None and descriptor is not None:
@@ -478,21 +629,31 @@ class Subscriber(_Linked):
 
 
 class Inlet:
-    """A bound SUB socket: what others publish to us, each with the address that it came from.
+    """A bound SUB socket: what others publish to us, each with the address that it came from. Links of keys
+    that are removed are cut.
 
-    `on_message(frames, address)`: of a message with many frames only the first `MAX_FRAMES` are kept;
-    the address is an IP, "" where ZeroMQ knows none.
+    `on_message(frames, address, key)`: of a message with many frames only the first `MAX_FRAMES` are kept;
+    the address is an IP, "" where ZeroMQ knows none; the key is its sender's, "" where there are no keys.
     """
 
     def __init__(
-        self, context: Context, prefix: bytes, on_message: Callable[[list[bytes], str], None]
+        self, context: Context, prefix: bytes, on_message: Callable[[list[bytes], str, str], None]
     ) -> None:
         self._socket = context.raw.socket(zmq.SUB)
         self._on_message = on_message
         self._gathering = Gathering(BEACONS.max_gathered_bytes)
+        self._sealing = 0 if context.keys is None else SEALING_BYTES
         self._accepted = _watched(context, self._socket)
+        self._knocks = context.knocks
         _configure(self._socket, BEACONS)
         _refuse_old_protocols(self._socket)
+        _serve_keys(context, self._socket)
+        self._keys = context.keys
+        self._senders: dict[int, tuple[Connection, str]] = {}
+        """Descriptor -> the connection on it, and the key that it has proved, where there are keys."""
+        self._cuts = Cuts()
+        if context.keys is not None:
+            context.keys.on_change(self._cut_strangers)
         self._socket.subscribe(prefix)
 
     def bind(self, endpoint: str) -> str:
@@ -501,8 +662,8 @@ class Inlet:
 
     @property
     def cut(self) -> int:
-        """Links that were cut because of a message without an end."""
-        return self._gathering.cut
+        """Links that were cut because of a message without an end, or of a key that was removed."""
+        return self._gathering.cut + self._cuts.count
 
     async def run(self) -> None:
         """Take messages for ever."""
@@ -517,13 +678,34 @@ class Inlet:
     async def _watch_links(self) -> None:
         while True:
             await trio.sleep(GATHERED_LOOK_SECONDS)
-            for descriptor, is_there in _accepted(self._accepted, 0) or ():
+            for descriptor, is_there in _accepted(self._accepted, self._knocks, 0) or ():
+                self._senders.pop(descriptor, None)
                 if is_there:
                     self._gathering.connected(descriptor, trio.current_time())
             if self._take():
                 self._gathering.look(trio.current_time())
 
+    def _sent(self, descriptor: int, key: str) -> None:
+        """A message came of who has this key."""
+        known = self._senders.get(descriptor)
+        if known is None or known[1] != key:
+            found = connection(descriptor)
+            if found is None:
+                return
+            self._senders[descriptor] = found, key
+        if self._keys is not None and self._keys.peer(key) is None:
+            self._cut_strangers()
+
+    def _cut_strangers(self) -> None:
+        """The keys are others: who is no member any more is not linked."""
+        for descriptor, (found, key) in list(self._senders.items()):
+            if self._keys is not None and self._keys.peer(key) is None:
+                del self._senders[descriptor]
+                self._cuts.cut(found, "its key is no member's any more")
+
     def close(self) -> None:
+        if self._keys is not None:
+            self._keys.forget(self._cut_strangers)
         if not self._socket.closed:
             self._socket.disable_monitor()
         self._accepted.close(linger=0)
@@ -538,17 +720,20 @@ class Inlet:
             except zmq.Again:
                 return True
             address = _peer_address(frame)
+            user = "" if self._keys is None else _user(frame)
             descriptor = _descriptor(frame)
+            if self._keys is not None and descriptor is not None:
+                self._sent(descriptor, user)
             frames = [frame.bytes]
-            size = _on_the_wire(frames[0])
+            size = _on_the_wire(frames[0], self._sealing)
             while frame.more:
                 frame = self._socket.recv(zmq.DONTWAIT, copy=False)
-                size += _on_the_wire(frame.bytes)
+                size += _on_the_wire(frame.bytes, self._sealing)
                 if len(frames) < MAX_FRAMES:
                     frames.append(frame.bytes)
             if descriptor is not None:
                 taken[descriptor] = taken.get(descriptor, 0) + size
-            self._on_message(frames, address)
+            self._on_message(frames, address, user)
         return False
 
 
@@ -559,28 +744,49 @@ def _peer_address(frame: zmq.Frame) -> str:
         return ""
 
 
+def _user(frame: zmq.Frame) -> str:
+    """The public key of who sent it, as `admission` has named it; "" for what came from inside."""
+    try:
+        return str(frame.get("User-Id"))
+    except zmq.ZMQError:
+        return ""
+
+
+def _may_subscribe(keys: Keys, user: str, descriptor: int | None, message: bytes) -> bool:
+    if message[:1] != b"\x01":
+        return True
+    if descriptor is None:
+        keys.heard_inside(message[1:])
+        return True
+    return keys.may_subscribe(user, message[1:])
+
+
 def _watched(context: Context, socket: "zmq.Socket[bytes]") -> "zmq.Socket[bytes]":
     """A monitor of the connections that a socket accepts; before it is bound."""
     monitor = context.raw.socket(zmq.PAIR)
     monitor.setsockopt(zmq.LINGER, 0)
     monitor.setsockopt(zmq.RCVHWM, 0)  # as in `LinkMonitor`
     name = f"inproc://accepted-{uuid4().hex}"
-    socket.monitor(name, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED)
+    links = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
+    socket.monitor(name, links | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
     monitor.connect(name)
     return monitor
 
 
-def _accepted(monitor: "zmq.Socket[bytes]", seconds: float) -> list[tuple[int, bool]] | None:
+def _accepted(monitor: "zmq.Socket[bytes]", knocks: Knocks, seconds: float) -> list[tuple[int, bool]] | None:
     """What a monitor tells within so long: descriptors whose connection was accepted (true) or is gone; None
-    once it is closed.
+    once it is closed. Handshakes with who has keys, or none, where we do not are told to `knocks`.
     """
     told: list[tuple[int, bool]] = []
     try:
         if monitor.poll(int(seconds * 1000)):
             while True:
-                event, _ = monitor.recv_multipart(zmq.DONTWAIT)
-                kind, descriptor = struct.unpack("=hi", event)
-                told.append((descriptor, kind == zmq.EVENT_ACCEPTED))
+                event, endpoint = monitor.recv_multipart(zmq.DONTWAIT)
+                kind, value = struct.unpack("=Hi", event)
+                if kind != zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+                    told.append((value, kind == zmq.EVENT_ACCEPTED))
+                elif value == OTHER_MECHANISM:
+                    knocks.heard(endpoint.decode(errors="replace"))
     except zmq.Again:
         pass
     except zmq.ZMQError:
@@ -588,9 +794,9 @@ def _accepted(monitor: "zmq.Socket[bytes]", seconds: float) -> list[tuple[int, b
     return told
 
 
-def _on_the_wire(frame: bytes) -> int:
-    """Bytes of a frame with its head."""
-    size = len(frame)
+def _on_the_wire(frame: bytes, sealing: int) -> int:
+    """Bytes of a frame with its head, and with what CURVE adds."""
+    size = len(frame) + sealing
     return size + 2 if size < 256 else size + 9
 
 

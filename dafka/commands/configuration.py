@@ -68,8 +68,12 @@ def of_one_kind(settings: Settings) -> Settings:
     if not settings.gateways:
         if settings.stores:
             raise ConfigurationError("--stores goes with --gateways: one process has one store")
+        if settings.mesh_keys is not None and settings.mesh_listen is None:
+            raise ConfigurationError(
+                "--mesh-keys goes with --mesh-listen: the mesh stays in the process without"
+            )
         return settings
-    of_one = ("chaos", "mesh_listen", "rebuild_catalog", "accept_loss")
+    of_one = ("chaos", "mesh_listen", "mesh_keys", "insecure_mesh", "rebuild_catalog", "accept_loss")
     if given := [flag_of(name) for name in of_one if getattr(settings, name)]:
         raise ConfigurationError(f"{given[0]} is for one process: it does not go with --gateways")
     return settings

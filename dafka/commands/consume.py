@@ -40,7 +40,15 @@ EPILOG = (
 
 SHOWN = ("partition", "offset", "timestamp", "headers", "key")
 KAFKA_OPTIONS = ("how", "start", "follow", "partition", "show", "separator", "isolation_level", *OF_CLIENTS)
-MESH_OPTIONS = ("from_beginning", "with_address", "tower", "mesh_listen", "mesh_advertise")
+MESH_OPTIONS = (
+    "from_beginning",
+    "with_address",
+    "tower",
+    "mesh_listen",
+    "mesh_advertise",
+    "mesh_keys",
+    "insecure_mesh",
+)
 
 _kafka = stacked(
     bootstrap_option,

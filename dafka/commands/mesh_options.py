@@ -37,7 +37,7 @@ _TOWER: Final = Option(
 )
 _MESH_LISTEN: Final = Option(
     "Where the other nodes of the mesh reach this one. Of a range the first free port is taken, without a "
-    "port any. Nobody is asked for a password: whoever reaches it may write and delete.",
+    "port any. Beyond this machine it needs --mesh-keys, or --insecure-mesh.",
     parsing.parse_mesh_listen,
     metavar="HOST[:PORT[-PORT]]",
 )
@@ -121,6 +121,8 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
     ),
     "mesh_listen": _MESH_LISTEN,
     "mesh_advertise": _MESH_ADVERTISE,
+    "mesh_keys": OPTIONS["mesh_keys"],
+    "insecure_mesh": OPTIONS["insecure_mesh"],
     "partitions": OPTIONS["partitions"],
     "topics": OPTIONS["topics"],
     "rack": OPTIONS["rack"],
@@ -187,6 +189,8 @@ _OF_A_REBUILD: Final = (
     "stores",
     "mesh_listen",
     "mesh_advertise",
+    "mesh_keys",
+    "insecure_mesh",
     "accept_loss",
     "log_level",
     "log_format",
@@ -200,10 +204,16 @@ STORE_OPTIONS: Final[dict[str, Option]] = {
         OPTIONS["data"],
         help="Directory of the records, made if absent. One process uses it at a time.",
     ),
-    "name": Option("What people call this store.", parsing.parse_name, metavar="NAME"),
+    "name": Option(
+        "What people call this store. With --mesh-keys it is the name of its key, and need not be given.",
+        parsing.parse_name,
+        metavar="NAME",
+    ),
     "tower": _TOWER,
     "mesh_listen": _MESH_LISTEN,
     "mesh_advertise": _MESH_ADVERTISE,
+    "mesh_keys": OPTIONS["mesh_keys"],
+    "insecure_mesh": OPTIONS["insecure_mesh"],
     "fsync": OPTIONS["fsync"],
     "fsync_interval_ms": OPTIONS["fsync_interval_ms"],
     "catch_up_bytes_per_second": Option(
@@ -250,6 +260,8 @@ NATIVE_OPTIONS: Final[dict[str, Option]] = {
     "tower": _TOWER,
     "mesh_listen": _MESH_LISTEN,
     "mesh_advertise": _MESH_ADVERTISE,
+    "mesh_keys": OPTIONS["mesh_keys"],
+    "insecure_mesh": OPTIONS["insecure_mesh"],
     "log_level": OPTIONS["log_level"],
     "log_format": OPTIONS["log_format"],
 }
@@ -257,7 +269,8 @@ NATIVE_OPTIONS: Final[dict[str, Option]] = {
 
 TOWER_OPTIONS: Final[dict[str, Option]] = {
     "listen": Option(
-        "The host or address that nodes reach the tower at. Nobody is asked for a password.",
+        "The host or address that nodes reach the tower at. Beyond this machine it needs --mesh-keys, or "
+        "--insecure-mesh.",
         parsing.parse_host,
         metavar="HOST",
     ),
@@ -267,6 +280,8 @@ TOWER_OPTIONS: Final[dict[str, Option]] = {
     "port_out": Option(
         "The port that nodes hear the tower at.", parsing.parse_number(0, 65535), metavar="PORT"
     ),
+    "mesh_keys": OPTIONS["mesh_keys"],
+    "insecure_mesh": OPTIONS["insecure_mesh"],
     **_OF_METRICS,
     "log_level": OPTIONS["log_level"],
     "log_format": OPTIONS["log_format"],

@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator
 
 import trio
 
+from dafka.processes.mesh_keys import keys_of
 from dafka.settings import NativeSettings
 from mesh.beacon import Beacon
 from mesh.joining import join_mesh
+from mesh.keys.roles import Role
 from mesh.native.consumer import NativeConsumer
 from mesh.native.producer import NativeProducer
 from mesh.node import Node
@@ -58,7 +60,14 @@ class LineTooLong(Exception):
 
 def join(context: Context, node: Node, settings: NativeSettings) -> Beacon:
     """Bind a node and have it meet the others; run the beacon. Raises EndpointTaken."""
-    return join_mesh(context, node, settings.mesh_listen, settings.tower, settings.mesh_advertise)
+    return join_mesh(
+        context,
+        node,
+        settings.mesh_listen,
+        settings.tower,
+        settings.mesh_advertise,
+        insecure=settings.insecure_mesh,
+    )
 
 
 # produce ---------------------------------------------------------------------------------------------------
@@ -69,7 +78,7 @@ def produce(settings: NativeSettings, subject: str, stores: int, wait_seconds: f
 
     Raises NotAcknowledged, LineTooLong, EndpointTaken, possibly in an exception group.
     """
-    context = Context()
+    context = Context(keys_of(settings, Role.PRODUCER))
     try:
         trio.run(_produce, context, settings, subject, stores, wait_seconds)
     finally:
@@ -84,6 +93,7 @@ async def _produce(
     reading = trio.CancelScope()
     acknowledged = False
     async with trio.open_nursery() as nursery:
+        nursery.start_soon(context.run)
         await nursery.start(producer.run)
         await nursery.start(beacon.run)
         await nursery.start(_stop_reading, reading)
@@ -171,7 +181,7 @@ def consume(
 
     Raises EndpointTaken and BrokenPipeError, possibly in an exception group.
     """
-    context = Context()
+    context = Context(keys_of(settings, Role.READER))
     consumer = NativeConsumer(context, subject, from_beginning=from_beginning)
     try:
         trio.run(_consume, context, consumer, settings, with_address, max_records)
@@ -195,6 +205,7 @@ async def _consume(
     beacon = join(context, consumer.node, settings)
     async with trio.open_nursery() as nursery:
         await nursery.start(_stop, nursery.cancel_scope)
+        nursery.start_soon(context.run)
         await nursery.start(consumer.run)
         await nursery.start(beacon.run)
         written = 0

@@ -419,10 +419,22 @@ OPTIONS: Final[dict[str, Option]] = {
         switch=True,
     ),
     "mesh_listen": Option(
-        "Let native Dafka peers reach the store over TCP. Nobody is asked for a password there: whoever "
-        "reaches it may write and delete. Of a range the first free port is taken, without a port any.",
+        "Let native Dafka peers reach the store over TCP. Beyond this machine it needs --mesh-keys, or "
+        "--insecure-mesh. Of a range the first free port is taken, without a port any.",
         parsing.parse_mesh_listen,
         metavar="HOST[:PORT[-PORT]]",
+    ),
+    "mesh_keys": Option(
+        "Directory of this process's key for the mesh, and of the certificates of those that may be there "
+        "(dafka keys). All links are encrypted then, and everybody else gets nothing.",
+        parsing.parse_keys,
+        metavar="DIR",
+    ),
+    "insecure_mesh": Option(
+        "Let other machines reach the mesh without keys. Whoever does may read, write and delete everything, "
+        "so a network has to keep them away.",
+        parsing.parse_switch,
+        switch=True,
     ),
     "ephemeral": Option(
         "For tests: keep the data in a temporary directory that is removed at the end, end when the process "

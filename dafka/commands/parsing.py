@@ -52,6 +52,16 @@ def parse_file(text: str) -> Path:
     return Path(text)
 
 
+def parse_keys(text: str) -> Path:
+    """The path of a directory of keys; not empty, which would be none to some."""
+    if not text or "\0" in text:
+        raise ValueError(
+            "the path of a directory is needed, as 'dafka keys init' makes it, for example ./keys/store-1; a "
+            "process without keys leaves this out"
+        )
+    return Path(text)
+
+
 def parse_audit(text: str) -> str:
     """The path of a file; or "-"."""
     return text if text == "-" else str(parse_file(text))

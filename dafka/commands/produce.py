@@ -37,7 +37,15 @@ EPILOG = (
 )
 
 KAFKA_OPTIONS = ("how", "key_separator", "key", "header", "codec", "acks", "partition", *OF_CLIENTS)
-MESH_OPTIONS = ("stores", "wait_seconds", "tower", "mesh_listen", "mesh_advertise")
+MESH_OPTIONS = (
+    "stores",
+    "wait_seconds",
+    "tower",
+    "mesh_listen",
+    "mesh_advertise",
+    "mesh_keys",
+    "insecure_mesh",
+)
 
 _kafka = stacked(
     bootstrap_option,

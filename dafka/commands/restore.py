@@ -29,7 +29,10 @@ interrupted repeat it with the same options: it goes on where it was.
   dafka restore /backups/prod --data ./data --before 2026-11-23T08:00:00Z
 """
 
-MESH_OPTIONS = {name: GATEWAY_OPTIONS[name] for name in ("tower", "mesh_listen", "mesh_advertise")}
+MESH_OPTIONS = {
+    name: GATEWAY_OPTIONS[name]
+    for name in ("tower", "mesh_listen", "mesh_advertise", "mesh_keys", "insecure_mesh")
+}
 LOG_OPTIONS = {name: GATEWAY_OPTIONS[name] for name in ("log_level", "log_format")}
 
 

@@ -32,7 +32,8 @@ from dafka.processes.gateway_metrics import register_gateway
 from dafka.processes.interpreter import set_up_interpreter
 from dafka.processes.last_life import last_life_in, note_life
 from dafka.processes.life import Life
-from dafka.processes.mesh_metrics import register_beacon, register_nodes
+from dafka.processes.mesh_keys import keys_of
+from dafka.processes.mesh_metrics import register_beacon, register_keys, register_nodes
 from dafka.processes.shown_mesh import shown_peers, shown_towers
 from dafka.settings import GatewaySettings
 from gateway.broker import Broker
@@ -53,6 +54,7 @@ from gateway.leadership.records import Address, BadRecord
 from mesh.beacon import Beacon
 from mesh.data_directory import DataDirectory, Kind
 from mesh.joining import join_mesh
+from mesh.keys.roles import Role
 from mesh.node import Routes
 from mesh.presence import StorePresence
 from mesh.routing import gateway_routes
@@ -73,8 +75,9 @@ def run(settings: GatewaySettings, kind: "type[GatewayProcess] | None" = None) -
     """Serve until a signal, or do what another `kind` of process does; the exit code. Raises as
     `dafka.processes.life.Life`.
     """
+    keys = keys_of(settings, Role.GATEWAY)
     directory = DataDirectory(settings.data, Kind.GATEWAY)
-    context = Context()
+    context = Context(keys)
     try:
         process = (kind or GatewayProcess)(settings, directory, context)
         set_up_interpreter()
@@ -179,6 +182,7 @@ class GatewayProcess(Life):
             settings.mesh_advertise,
             # It begins with this life's name, by which other gateways know whose node it is.
             node_id=self.requests.new_id(),
+            insecure=settings.insecure_mesh,
         )
         if self.alive is not None:
             self._deaths = SeenDeaths(self.catalog, self.alive, settings.gateway_id)
@@ -234,6 +238,7 @@ class GatewayProcess(Life):
     def _register_metrics(self, broker: Broker) -> None:
         register_gateway(self.metrics, broker)
         register_nodes(self.metrics, (self.node,))
+        register_keys(self.metrics, self.context)
 
     async def _recover(self, broker: Broker, nursery: trio.Nursery) -> None:
         """As in every life; operators are answered before, since they may have to mend what it waits for."""

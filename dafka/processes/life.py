@@ -266,6 +266,7 @@ class Life(abc.ABC):
                 await self._take_place(nursery)
                 await end_lives(self.catalog)
                 self.node.route(self._routes())
+                nursery.start_soon(self.context.run)
                 await nursery.start(self.node.run)
                 nursery.start_soon(self.producer.run)
                 nursery.start_soon(self.reader.run)

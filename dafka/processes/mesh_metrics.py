@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mesh.beacon import Beacon
     from mesh.node import Node
     from mesh.tower.tower import Tower
+    from mesh.zmq_trio import Context
 
 PEER_STATES = ("connected", "connecting", "silent")
 
@@ -33,6 +34,11 @@ def register_tower(metrics: Metrics, tower: Tower) -> None:
     metrics.register(TOWER, tower)
 
 
+def register_keys(metrics: Metrics, context: Context) -> None:
+    """Register whom this process knows and refuses."""
+    metrics.register(KEYS, context)
+
+
 def _by_state(beacon: Beacon) -> dict[tuple[str], float]:
     counts: dict[tuple[str], float] = {(state,): 0 for state in PEER_STATES}
     for peer in beacon.peers:
@@ -50,6 +56,30 @@ NODES: Final[Sequence[Figure[Sequence[Node]]]] = (
         "dafka_mesh_cut_links_total",
         "Links that were cut because the peer subscribed to, or sent, more than nodes do.",
         lambda nodes: sum(node.cut for node in nodes),
+    ),
+)
+
+KEYS: Final[Sequence[Figure[Context]]] = (
+    Gauge(
+        "dafka_mesh_known_keys",
+        "Keys of members of the mesh that this process knows; 0 without keys.",
+        lambda context: 0 if context.keys is None else len(list(context.keys.members())),
+    ),
+    Gauge(
+        "dafka_mesh_stale_keys",
+        "Whether the directory of keys, or a file of it, cannot be read now, and counts as it was before.",
+        lambda context: context.keys is not None and context.keys.is_stale,
+    ),
+    Counter(
+        "dafka_mesh_refused_messages_total",
+        "Mesh messages dropped because their sender's key has not the role for them, or is no member's any "
+        "more.",
+        lambda context: 0 if context.keys is None else context.keys.refused_messages,
+    ),
+    Counter(
+        "dafka_mesh_refused_peers_total",
+        "Handshakes refused because the key is no member's, or has no business with this process.",
+        lambda context: 0 if context.keys is None else context.keys.refused_peers,
     ),
 )
 
@@ -73,8 +103,14 @@ BEACON: Final[Sequence[Figure[Beacon]]] = (
     ),
     Counter(
         "dafka_mesh_refused_beacons_total",
-        "Beacons dropped because more nodes are known than may be.",
+        "Beacons dropped because more nodes are known than may be, or because another key has that name or "
+        "place.",
         lambda beacon: beacon.refused,
+    ),
+    Counter(
+        "dafka_mesh_strange_beacons_total",
+        "Beacons dropped because their key is no member's, or not that of the node whose name they have.",
+        lambda beacon: beacon.strangers,
     ),
 )
 

@@ -22,6 +22,7 @@ from dafka.backup.target import Target
 from dafka.processes.catalogs import CATALOG_FILE, RESTORING_FILE
 from dafka.processes.gateway import GatewayProcess
 from dafka.processes.interpreter import set_up_interpreter
+from dafka.processes.mesh_keys import keys_of
 from dafka.settings import GatewaySettings, Settings
 from gateway.broker import Broker
 from gateway.catalog.sqlite import SqliteCatalog
@@ -32,6 +33,7 @@ from mesh.data_directory import (
     replace_file,
     sync_directory,
 )
+from mesh.keys.roles import Role
 from mesh.zmq_trio import Context
 
 NOTE_FILE = "restore.json"
@@ -136,8 +138,9 @@ def restore_mesh(settings: GatewaySettings, work: Work) -> bool:
     """Restore into stores that run; whether it was done (not, if it was interrupted). Raises CannotRestore,
     TargetFailed, and as `dafka.processes.life.Life`.
     """
+    keys = keys_of(settings, Role.GATEWAY)
     directory = DataDirectory(settings.data, Kind.GATEWAY)
-    context = Context()
+    context = Context(keys)
     try:
         process = GatewayRestore(settings, directory, context, work, begin(directory.path, work))
         set_up_interpreter()

@@ -26,7 +26,8 @@ from dafka.processes.ephemeral import temporary_data
 from dafka.processes.gateway_metrics import register_gateway
 from dafka.processes.interpreter import set_up_interpreter
 from dafka.processes.life import Life
-from dafka.processes.mesh_metrics import register_nodes
+from dafka.processes.mesh_keys import keys_of
+from dafka.processes.mesh_metrics import register_keys, register_nodes
 from dafka.processes.parent import STARTED_BY, Process
 from dafka.processes.ready import PortFile, advertised
 from dafka.processes.shown_mesh import shown_store
@@ -40,8 +41,9 @@ from gateway.cluster.store_lives import OnlyStoreLife
 from gateway.cluster.stores import Stores, first_entries
 from gateway.front.listener_sockets import ListenError, ListenerSocket
 from gateway.http.view import Surroundings
-from mesh.binding import bind_tcp, warn_if_open
+from mesh.binding import bind_tcp, bound_address, check_exposure
 from mesh.data_directory import DataDirectory, DataDirectoryRefused, Kind
+from mesh.keys.roles import Role
 from mesh.store.committer import Fsync
 from mesh.store.opening import open_store
 from mesh.store.store import Store, StoreSettings
@@ -92,8 +94,9 @@ def run(settings: Settings) -> int:
 
 
 def _run(settings: Settings, ends_with: Process | None) -> int:
+    keys = keys_of(settings, Role.STORE)
     directories = open_directories(settings.data)
-    context = Context()
+    context = Context(keys)
     try:
         process = Standalone(settings, directories, context, ends_with)
         set_up_interpreter()
@@ -227,9 +230,11 @@ class Standalone(Life):
         name = uuid.uuid4().hex
         for node, peer in ((self.store.node, self.node), (self.node, self.store.node)):
             peer.connect(node.publisher.bind(f"inproc://{name}-{id(node)}"))
-        if self.settings.mesh_listen is not None:
-            port = bind_tcp(self.store.node.publisher, *self.settings.mesh_listen)
-            warn_if_open(self.settings.mesh_listen.host, port)
+        if (listen := self.settings.mesh_listen) is not None:
+            has_keys, insecure = self.context.keys is not None, self.settings.insecure_mesh
+            address = bound_address(listen.host)
+            check_exposure(address, has_keys=has_keys, insecure=insecure)
+            bind_tcp(self.store.node.publisher, address, listen.first_port, listen.last_port)
         with trio.fail_after(GREETING_SECONDS):
             await self.node.publisher.wait_subscribed(directed_prefix(ids.PING, ANY_STORE))
             pong = await self.requests.ask(ANY_STORE, lambda requester: Ping(ANY_STORE, requester))
@@ -320,3 +325,4 @@ class Standalone(Life):
         register_gateway(self.metrics, broker)
         register_store(self.metrics, self.store)
         register_nodes(self.metrics, (self.node, self.store.node))
+        register_keys(self.metrics, self.context)

@@ -7,6 +7,7 @@ hear of it -> "ready". A signal ends it: the commit at hand is finished, and the
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import trio
@@ -17,7 +18,8 @@ from dafka.processes.garbage import look_for_garbage
 from dafka.processes.health import Health, serve_health
 from dafka.processes.interpreter import set_up_interpreter
 from dafka.processes.loop_watch import LoopWatch
-from dafka.processes.mesh_metrics import register_beacon, register_nodes
+from dafka.processes.mesh_keys import keys_of, store_name
+from dafka.processes.mesh_metrics import register_beacon, register_keys, register_nodes
 from dafka.processes.ready import say_store_ready
 from dafka.processes.signals import watch_signals
 from dafka.processes.store_metrics import register_store
@@ -28,6 +30,7 @@ from gateway.front.listeners import join_host_port
 from mesh.beacon import Beacon
 from mesh.data_directory import DataDirectory, Kind
 from mesh.joining import join_mesh
+from mesh.keys.roles import Role
 from mesh.store.committer import Fsync
 from mesh.store.opening import is_damaged, open_store
 from mesh.store.store import StoreSettings
@@ -39,11 +42,13 @@ logger = logging.getLogger(__name__)
 def run(settings: MeshStoreSettings) -> int:
     """Serve until a signal; the exit code.
 
-    Raises what has an `exit_code` and says what to do (DataDirectoryRefused, EndpointTaken, StoreFailed),
-    possibly in an exception group.
+    Raises what has an `exit_code` and says what to do (DataDirectoryRefused, EndpointTaken, KeysRefused,
+    StoreFailed), possibly in an exception group.
     """
+    keys = keys_of(settings, Role.STORE)
+    settings = replace(settings, name=store_name(settings.name, keys))
     directory = DataDirectory(settings.data, Kind.STORE)
-    context = Context()
+    context = Context(keys)
     try:
         _become_another_if_lost(settings, directory)
         process = StoreProcess(settings, directory, context)
@@ -112,6 +117,7 @@ class StoreProcess:
             await nursery.start(watch_signals, self._stopper(nursery), self._doors.read_again)
             self._doors.register(self.metrics)
             nursery.start_soon(self._doors.run)
+            nursery.start_soon(self._context.run)
             nursery.start_soon(give_back_freed_memory)
             nursery.start_soon(look_for_garbage)
             if self.settings.metrics is not None:
@@ -119,6 +125,7 @@ class StoreProcess:
                 await nursery.start(serve_health, pages, self.health, self.metrics, self._doors.metrics)
             register_store(self.metrics, self.store)
             register_nodes(self.metrics, (self.store.node,))
+            register_keys(self.metrics, self._context)
             await nursery.start(self.store.run)
             beacon = self._join()
             await nursery.start(beacon.run)
@@ -144,7 +151,12 @@ class StoreProcess:
     def _join(self) -> Beacon:
         settings = self.settings
         beacon = join_mesh(
-            self._context, self.store.node, settings.mesh_listen, settings.tower, settings.mesh_advertise
+            self._context,
+            self.store.node,
+            settings.mesh_listen,
+            settings.tower,
+            settings.mesh_advertise,
+            insecure=settings.insecure_mesh,
         )
         register_beacon(self.metrics, beacon)
         return beacon

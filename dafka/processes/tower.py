@@ -10,15 +10,17 @@ import trio
 
 from dafka.processes.doors import Doors
 from dafka.processes.health import Health, serve_health
-from dafka.processes.mesh_metrics import register_tower
+from dafka.processes.mesh_keys import keys_of
+from dafka.processes.mesh_metrics import register_keys, register_tower
 from dafka.processes.ready import say_tower_ready
 from dafka.processes.signals import watch_signals
 from dafka.settings import TowerSettings
 from gateway.common.metrics import Metrics
 from gateway.front.listener_sockets import ListenError, ListenerSocket, open_listeners
 from gateway.front.listeners import join_host_port
+from mesh.binding import check_exposure
 from mesh.host_names import look_up
-from mesh.protocol.endpoints import is_loopback
+from mesh.keys.roles import Role
 from mesh.tower.tower import Tower
 from mesh.zmq_trio import Context
 
@@ -28,10 +30,10 @@ logger = logging.getLogger(__name__)
 def run(settings: TowerSettings) -> int:
     """Serve until a signal stops it; the exit code.
 
-    Raises what has an `exit_code` and says what to do (ListenError, EndpointTaken), possibly in an exception
-    group.
+    Raises what has an `exit_code` and says what to do (ListenError, EndpointTaken, KeysRefused, MeshExposed),
+    possibly in an exception group.
     """
-    context = Context()
+    context = Context(keys_of(settings, Role.TOWER))
     try:
         trio.run(_main, settings, context)
     finally:
@@ -41,6 +43,7 @@ def run(settings: TowerSettings) -> int:
 
 async def _main(settings: TowerSettings, context: Context) -> None:
     host = await _address(settings.listen)
+    check_exposure(host, has_keys=context.keys is not None, insecure=settings.insecure_mesh)
     doors = Doors(settings)
     tower = Tower(context, host, settings.port_in, settings.port_out)
     try:
@@ -49,18 +52,14 @@ async def _main(settings: TowerSettings, context: Context) -> None:
     except BaseException:
         tower.close()
         raise
-    if not is_loopback(host):
-        logger.warning(
-            "the tower listens on %s, beyond this machine: nobody is asked for a password, and whoever "
-            "reaches it can send nodes anywhere",
-            settings.listen,
-        )
     metrics, health = Metrics(with_clients=False), Health()
     register_tower(metrics, tower)
+    register_keys(metrics, context)
     doors.register(metrics)
     async with trio.open_nursery() as nursery:
         await nursery.start(watch_signals, nursery.cancel_scope.cancel, doors.read_again)
         nursery.start_soon(doors.run)
+        nursery.start_soon(context.run)
         await nursery.start(tower.run)
         if pages:
             await nursery.start(serve_health, pages, health, metrics, doors.metrics)

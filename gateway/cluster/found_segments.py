@@ -71,7 +71,10 @@ class FoundSegment:
         ends = {store: told.sequence for store, told in self.told.items() if told.status == Phase.CLOSED}
         if len(set(ends.values())) > 1:
             said = ", ".join(f"store {store}: {end}" for store, end in sorted(ends.items()))
-            raise CannotRebuild(f"stores know different ends of segment {self.announcement.address}: {said}")
+            raise CannotRebuild(
+                f"stores know different ends of segment {self.announcement.address}: {said}. Start without "
+                "those that are wrong"
+            )
         return next(iter(ends.values()), None)
 
     def row_at(self, sequence: int) -> bytes | None:

@@ -16,7 +16,6 @@ import errno
 import logging
 import socket
 import ssl
-import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ from gateway.common.failures import ProcessEnds, ends_process
 from gateway.common.handlers import Registry
 from gateway.common.log_limit import LogLimit
 from gateway.common.metrics import Figure, Gauge, Metrics
+from gateway.common.open_files import raise_file_limit
 from gateway.common.shared_budget import Share, SharedBudget
 from gateway.front.clients import REFUSALS, Client, Clients
 from gateway.front.connection import Connection
@@ -475,22 +475,6 @@ def connections_allowed_by_files() -> int:
     """How many connections the limit on file descriptors leaves room for."""
     limit = raise_file_limit()
     return max(1, limit - min(RESERVED_FILES, limit // 2))
-
-
-def raise_file_limit() -> int:
-    """Raises this process' limit on open files (RLIMIT_NOFILE) to what it may be; the limit then."""
-    import resource  # not on Windows
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # macOS says "unlimited" and refuses more than OPEN_MAX, 10240.
-    wanted = 10_240 if sys.platform == "darwin" and hard == resource.RLIM_INFINITY else hard
-    if soft != wanted:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        except (OSError, ValueError) as error:
-            logger.warning("the limit on open files stays at %d: %s", soft, error)
-            return soft
-    return sys.maxsize if wanted == resource.RLIM_INFINITY else wanted
 
 
 def _first(group: BaseExceptionGroup[BaseException], kind: type[ProcessEnds]) -> ProcessEnds | None:

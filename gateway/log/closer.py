@@ -9,7 +9,9 @@ where the one before it ended: only that tells a catalog from before the roll
 (`gateway.log.recovery.verification`).
 
 A member that answers that it has not all of it copies the rest from the others (`gateway.log.copier`), a few
-segments at a time, and is told the end again. Each member is told at its own pace.
+segments at a time, and is told the end again. One that says that it has all of it up to another end was told
+that by another catalog, or by a store that lies: it has confirmed nothing, and is told again, later. Each one
+is told at its own pace.
 """
 
 import contextlib
@@ -21,10 +23,12 @@ import trio
 
 from gateway.catalog import keys
 from gateway.log.notes import Note, take_notes
+from mesh.segment_requests import REASONS
 from wireproto.dafka.additions import (
     NOTHING_REMEMBERED,
     STATUS_DONE,
     STATUS_INCOMPLETE,
+    STATUS_OTHER_END,
     AddressStatus,
     CloseEntry,
 )
@@ -38,6 +42,9 @@ CLOSES_AT_ONCE = 256
 
 COPIES_AT_ONCE = 16
 """Segments that one member copies at the same time."""
+
+NO_HEAD = -1
+"""What a member says of a segment that it was told to delete: it needs no end any more."""
 
 logger = logging.getLogger(__name__)
 
@@ -198,7 +205,7 @@ class Closer:
         closing = self._waiting.get(status.address)
         if closing is None:
             return
-        if status.status == STATUS_DONE:
+        if status.status == STATUS_DONE and status.sequence in (closing.end, NO_HEAD):
             closing.members.pop(member, None)
             if not closing.members:
                 self._finished.append(status.address)
@@ -207,7 +214,11 @@ class Closer:
             self._lacking.setdefault(member, {})[status.address] = None
             self._work.set()
         else:
-            logger.warning("store %s cannot close segment %s: %d", member, status.address, status.status)
+            said = STATUS_OTHER_END if status.status == STATUS_DONE else status.status
+            logger.warning(
+                "store %s does not close segment %s at %d, and has up to %d of it: %s",
+                member, status.address, closing.end, status.sequence, REASONS.get(said, f"status {said}"),
+            )  # fmt: skip
             entry = CloseEntry(status.address, closing.end, closing.at)
             self._context.producer.segments.close_again(member, entry, self._on_answer)
         closing.heard.add(member)

@@ -60,6 +60,7 @@ class AddressState:
         "end",
         "head",
         "head_row",
+        "is_passed_on",
         "last_row",
         "phase",
         "running_max",
@@ -85,6 +86,8 @@ class AddressState:
         self.head_row = b""
         """The row at `head`."""
         self.end = NO_END
+        self.is_passed_on = False
+        """Only another store has told the end: what a gateway tells takes its place."""
         self.announcement: Announcement | None = None
         self.told = Told()
         """By OPEN, COPY or CLOSE."""
@@ -99,13 +102,14 @@ class AddressState:
 
     def pack_meta(self) -> bytes:
         """Phase, end, announcement and what was told last, for the disk (the head is kept apart, in every
-        commit).
+        commit). An end that was passed on is kept as that of a sealed address: older versions hear it again.
         """
         details = self.announcement.pack() if self.announcement else b""
         place = b""
         if self.told.lineage:
             place = fields.string(self.told.lineage) + fields.sequence(self.told.sequence)
-        return _META.pack(_META_VERSION, self.phase, self.end, len(details)) + details + place
+        phase = Phase.SEALED if self.is_passed_on else self.phase
+        return _META.pack(_META_VERSION, phase, self.end, len(details)) + details + place
 
     @classmethod
     def unpack(cls, address: str, meta: bytes | None, head: tuple[int, bytes, int, str]) -> "AddressState":
@@ -124,6 +128,8 @@ class AddressState:
         if version not in (_META_VERSION, _META_WITHOUT_PLACE) or len(meta) < place:
             raise ValueError(f"the record of address {self.address} has version {version}")
         self.phase = Phase(phase)
+        if self.phase is Phase.SEALED and self.end != NO_END:
+            self.phase, self.is_passed_on = Phase.CLOSED, True
         if size:
             self.announcement = Announcement.unpack(meta[_META.size : place])
             self.subject = self.announcement.subject

@@ -180,6 +180,9 @@ class Ingest:
         state = self._live.get(head.address) or self._addresses.heard(head.address, head.subject)
         if state is None or (state.phase is not Phase.OPEN and not self._keeps_unannounced(state)):
             return
+        if head.subject != state.subject:
+            self.refused_records += 1
+            return
         if head.sequence <= state.head:
             self._repeat[head.address] = state
         elif head.sequence > state.accepted:
@@ -265,8 +268,9 @@ class Ingest:
 
     # events: requests -------------------------------------------------------------------------------------
 
-    def on_request(self, request: Request) -> None:
-        """OPEN, SEAL, CLOSE, DELETE or COPY. Raises `MalformedMessage` for entries that cannot be read.
+    def on_request(self, request: Request, passed_on: bool = False) -> None:
+        """OPEN, SEAL, CLOSE, DELETE or COPY; `passed_on`: another store's, where there are keys. Raises
+        `MalformedMessage` for entries that cannot be read.
 
         One that is asked again while its answer waits is not taken twice.
         """
@@ -277,7 +281,7 @@ class Ingest:
         if len(self._unanswered) >= MAX_WAITING_REQUESTS:
             self.refused_requests += 1
             return
-        states = self.segments.handle(request)
+        states = self.segments.handle(request, passed_on)
         self._unanswered.add((answer_id, request.requester))
         self.segments.queue.latest.answers.append((answer_id, request.requester, states))
 

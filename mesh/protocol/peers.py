@@ -12,12 +12,18 @@ Rules:
   live once keeps its place until it is forgotten. Of the others one makes room for a newcomer when there is
   none: one at the host that has more of them than the newcomer's, else the one that was tried for longest,
   and for `UNREACHED_SECONDS` at least. So beacons that anybody can forge keep nobody out for longer.
+* Where there are keys a node is its key and its id: the same id with another key is another node. Two nodes
+  may name one endpoint; only one of them answers there, and which one a link proves. Whoever has it keeps it
+  while its link is live, while its beacons name it where its link once was, and for `UNREACHED_SECONDS` to
+  prove it. So a key that names another one's endpoint holds up its link for that long at most. One key has
+  at most `MAX_PEERS_OF_KEY` nodes.
 
 Events in (`heard`, `linked`, `unlinked`, `tick`), effects out (`Effect`). Endpoints are in the form of
 `mesh.protocol.endpoints`; times are seconds on a monotonic clock.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from mesh.protocol.endpoints import Endpoint
@@ -28,6 +34,10 @@ MAX_PEERS = 256
 
 MAX_PEERS_OF_HOST = 128
 """Nodes at one address: half of all. Who answers on many ports of one machine leaves places to others."""
+
+MAX_PEERS_OF_KEY = 64
+"""Nodes with one key. A process has one; native programs may share a key, each of them with a few nodes.
+Where they are more, one without a link makes room for the next."""
 
 FORGET_SECONDS = 30.0
 """A node without beacon and without live link is forgotten after so long: far longer than a restart takes."""
@@ -47,9 +57,10 @@ something that does not speak its protocol, as another program on that port for 
 
 
 class Connect(NamedTuple):
-    """Hear the publisher at this endpoint."""
+    """Hear the publisher at this endpoint, which has this key where there are keys."""
 
     endpoint: Endpoint
+    key: str = ""
 
 
 class Disconnect(NamedTuple):
@@ -84,10 +95,23 @@ class PeerStatus(NamedTuple):
 
 
 class _Peer:
-    __slots__ = ("connected", "endpoint", "heard", "heard_here", "lost", "node", "proven", "said", "since")
+    __slots__ = (
+        "connected",
+        "endpoint",
+        "heard",
+        "heard_here",
+        "key",
+        "lost",
+        "node",
+        "proven",
+        "proven_here",
+        "said",
+        "since",
+    )
 
-    def __init__(self, node: str, endpoint: Endpoint, now: float) -> None:
+    def __init__(self, node: str, endpoint: Endpoint, now: float, key: str = "") -> None:
         self.node = node
+        self.key = key
         self.heard = now
         """The last beacon."""
         self.proven = False
@@ -99,12 +123,19 @@ class _Peer:
         self.heard_here = now
         """The last beacon that named `endpoint`."""
         self.connected = False
+        self.proven_here = False
+        """Whether its link was live once at `endpoint`."""
         self.since = now
         """When `connected` changed last, or the link was last made anew."""
         self.lost = now
         """Until when its link was live; where it never was, when it was first tried."""
         self.said = False
         """That it is `Unreached`."""
+
+    def keeps_its_place(self, now: float) -> bool:
+        """Whether it keeps its endpoint from a node with another key, which names that as well."""
+        is_proven = self.proven_here and now - self.heard_here < MOVE_SECONDS
+        return self.connected or is_proven or now - self.lost < UNREACHED_SECONDS
 
     def state(self, now: float) -> str:
         if self.connected:
@@ -123,11 +154,13 @@ class Peers:
         self.node = node
         self.port = port
         self.refused = 0
-        """Beacons of nodes that were too many."""
+        """Beacons of nodes that were too many, and of keys that wanted another one's place."""
         self._max_peers = max_peers
-        self._by_node: dict[str, _Peer] = {}
+        self._by_node: dict[tuple[str, str], _Peer] = {}
+        """By key ("" where there are none) and id."""
         self._by_endpoint: dict[Endpoint, _Peer] = {}
         self._at_host: Counter[str] = Counter()
+        self._of_key: Counter[str] = Counter()
         self._tried_at: Counter[str] = Counter()
         """Of those, the peers whose link was never live."""
         self._nobody_yields_before = 0.0
@@ -138,9 +171,14 @@ class Peers:
     def __len__(self) -> int:
         return len(self._by_node)
 
-    def wants(self, node: str) -> bool:
+    def wants(self, node: str, key: str = "") -> bool:
         """Whether a beacon of this node may have an effect: it is known, or a place may become free."""
-        return node in self._by_node or len(self._by_node) < self._max_peers or bool(self._tried_at)
+        return (key, node) in self._by_node or len(self._by_node) < self._max_peers or bool(self._tried_at)
+
+    def key_at(self, endpoint: Endpoint) -> str:
+        """The key of the node that has this endpoint; "" where there are no keys, or no node."""
+        peer = self._by_endpoint.get(endpoint)
+        return "" if peer is None else peer.key
 
     def status(self, now: float) -> list[PeerStatus]:
         return [
@@ -150,15 +188,19 @@ class Peers:
 
     # events -----------------------------------------------------------------------------------------------
 
-    def heard(self, node: str, endpoint: Endpoint, now: float) -> list[Effect]:
-        """A tower says that this node's publisher is there."""
+    def heard(self, node: str, endpoint: Endpoint, now: float, key: str = "") -> list[Effect]:
+        """A tower says that this node's publisher is there, and has this key where there are keys."""
         if node == self.node:
             return self._is_own(endpoint)
         if endpoint in self._own:
             return []
-        peer = self._by_node.get(node)
+        peer = self._by_node.get((key, node))
+        holder = self._by_endpoint.get(endpoint)
+        if holder is not None and holder.key != key and holder.keeps_its_place(now):
+            self.refused += 1
+            return []
         if peer is None:
-            return self._is_new(node, endpoint, now)
+            return self._is_new(node, endpoint, now, key)
         peer.heard = now
         if peer.endpoint == endpoint:
             peer.heard_here = now
@@ -182,10 +224,19 @@ class Peers:
                 effects += self._forget(peer)
             elif now - peer.since >= RETRY_SECONDS:
                 peer.since = now
-                effects += [Disconnect(peer.endpoint), Connect(peer.endpoint)]
+                effects += [Disconnect(peer.endpoint), Connect(peer.endpoint, peer.key)]
                 if not peer.said and peer.state(now) == "connecting":
                     peer.said = True
                     effects.append(Unreached(peer.node, peer.endpoint))
+        return effects
+
+    def forget_unless(self, may: Callable[[str], bool]) -> list[Effect]:
+        """The keys are others: forget the nodes whose key may not be here. If it may again, its next beacon
+        is that of a new node.
+        """
+        effects: list[Effect] = []
+        for peer in [peer for peer in self._by_node.values() if not may(peer.key)]:
+            effects += self._forget(peer)
         return effects
 
     # what they do -----------------------------------------------------------------------------------------
@@ -200,24 +251,32 @@ class Peers:
         self._own[endpoint] = None
         return self._forget(peer) if peer is not None else []
 
-    def _is_new(self, node: str, endpoint: Endpoint, now: float) -> list[Effect]:
+    def _is_new(self, node: str, endpoint: Endpoint, now: float, key: str) -> list[Effect]:
         holder = self._by_endpoint.get(endpoint)
+        if holder is not None and holder.key != key:
+            return [*self._forget(holder), *self._is_new(node, endpoint, now, key)]
         if holder is not None:
             self._rename(holder, node, now)
             return [Greet()]
         made_room: list[Effect] = []
-        if not self._has_room(endpoint.host):
-            yielding = self._yields_to(endpoint.host, now)
+        is_crowded = bool(key) and self._of_key[key] >= MAX_PEERS_OF_KEY
+        if is_crowded or not self._has_room(endpoint.host):
+            yielding = self._of_a_crowd(key) if is_crowded else self._yields_to(endpoint.host, now)
             if yielding is None:
                 self.refused += 1
                 return []
             made_room = self._forget(yielding)
-        peer = self._by_node[node] = self._by_endpoint[endpoint] = _Peer(node, endpoint, now)
+        peer = self._by_node[key, node] = self._by_endpoint[endpoint] = _Peer(node, endpoint, now, key)
         self._count(peer, 1)
-        return [*made_room, Connect(endpoint), Greet()]
+        return [*made_room, Connect(endpoint, key), Greet()]
 
     def _has_room(self, host: str) -> bool:
         return len(self._by_node) < self._max_peers and self._at_host[host] < MAX_PEERS_OF_HOST
+
+    def _of_a_crowd(self, key: str) -> _Peer | None:
+        """Which of the nodes with this key makes room for another one: the one without a link for longest."""
+        without = (peer for peer in self._by_node.values() if peer.key == key and not peer.connected)
+        return min(without, key=lambda peer: peer.lost, default=None)
 
     def _yields_to(self, host: str, now: float) -> _Peer | None:
         """Whose place a newcomer at this host gets; None if nobody's."""
@@ -242,35 +301,41 @@ class Peers:
 
     def _count(self, peer: _Peer, by: int) -> None:
         """A peer takes its place, or leaves it."""
-        counts = (self._at_host,) if peer.proven else (self._at_host, self._tried_at)
-        for count in counts:
-            count[peer.endpoint.host] += by
-            if not count[peer.endpoint.host]:
-                del count[peer.endpoint.host]
+        places = [(self._at_host, peer.endpoint.host), (self._of_key, peer.key)]
+        if not peer.proven:
+            places.append((self._tried_at, peer.endpoint.host))
+        for count, whose in places:
+            count[whose] += by
+            if not count[whose]:
+                del count[whose]
 
     def _move(self, peer: _Peer, endpoint: Endpoint, now: float) -> list[Effect]:
         left = peer.endpoint
         del self._by_endpoint[left]
         self._count(peer, -1)
         holder = self._by_endpoint.get(endpoint)
-        if holder is not None:
+        if holder is not None and holder.key != peer.key:
+            left_too = self._forget(holder)
+        elif holder is not None:
             self._rename(holder, peer.node, now)
             return [Disconnect(left)]
+        else:
+            left_too = []
         peer.move(endpoint, now)
         self._count(peer, 1)
         self._by_endpoint[endpoint] = peer
-        return [Disconnect(left), Connect(endpoint)]
+        return [Disconnect(left), *left_too, Connect(endpoint, peer.key)]
 
     def _rename(self, holder: _Peer, node: str, now: float) -> None:
         """The endpoint has another node now, and its link stays."""
-        del self._by_node[holder.node]
+        del self._by_node[holder.key, holder.node]
         holder.node = node
         holder.heard = holder.heard_here = now
         holder.said = False
-        self._by_node[node] = holder
+        self._by_node[holder.key, node] = holder
 
     def _forget(self, peer: _Peer) -> list[Effect]:
-        del self._by_node[peer.node]
+        del self._by_node[peer.key, peer.node]
         del self._by_endpoint[peer.endpoint]
         self._count(peer, -1)
         return [Disconnect(peer.endpoint)]
@@ -280,6 +345,7 @@ class Peers:
         if peer is None or peer.connected == connected:
             return None
         peer.connected = connected
+        peer.proven_here = True
         if not peer.proven:
             self._count(peer, -1)
             peer.proven = True

@@ -13,10 +13,15 @@ Rule: a request of a gateway that is not the newest one any more, or whose catal
 nothing: SEAL carries the epoch of its round, which is above the address's; DELETE a place in the catalog's
 history, which is not before what was told of the address last. That is compared for each address: a maximum
 of all would refuse what another gateway has rightly decided a moment earlier.
+
+Rule: an end is decided by gateways, and other stores pass it on (`mesh.store.refill`). Where keys tell who
+says it, one that a store passes on counts for a segment that was announced here and takes no records of its
+writer any more, and cuts nothing; it stays until a gateway tells the end. What that has told stays for good.
 """
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from mesh.protocol.address_state import NO_END, AddressState, Phase, Told, life_of
@@ -35,6 +40,7 @@ from wireproto.dafka.additions import (
     STATUS_FOREIGN_CLUSTER,
     STATUS_NOT_HERE,
     STATUS_OPEN,
+    STATUS_OTHER_END,
     STATUS_OTHER_HISTORY,
     STATUS_SEALED,
     STATUS_STALE_EPOCH,
@@ -80,9 +86,9 @@ class Segments:
         self._unended = Unended(self.addresses, disk)
         self._lineage = lineage
 
-    def handle(self, request: Request) -> list[Answered]:
-        """OPEN, SEAL, CLOSE, DELETE or COPY: what is answered of each entry once that is durable. Raises
-        `MalformedMessage` for entries that cannot be read.
+    def handle(self, request: Request, passed_on: bool = False) -> list[Answered]:
+        """OPEN, SEAL, CLOSE, DELETE or COPY: what is answered of each entry once that is durable;
+        `passed_on`: another store says so. Raises `MalformedMessage` for entries that cannot be read.
         """
         self.queue.here()
         if request.id == ids.OPEN:
@@ -90,7 +96,7 @@ class Segments:
             return [self._read(self._open, segment) for segment in segments]
         if request.id == ids.COPY:
             copies = [Copy.unpack(entry) for entry in request.entries]
-            states = [self._read(self._copy, copy) for copy in copies]
+            states = [self._read(partial(self._copy, passed_on=passed_on), copy) for copy in copies]
             self._note_asker(request.requester, states)
             return states
         if request.id == ids.SEAL:
@@ -98,7 +104,7 @@ class Segments:
             return [self._read(self._seal, entry) for entry in seals]
         if request.id == ids.CLOSE:
             ends = [CloseEntry.unpack(entry) for entry in request.entries]
-            return [self._read(self._close, entry) for entry in ends]
+            return [self._read(partial(self._close, passed_on=passed_on), entry) for entry in ends]
         deletions = [DeleteEntry.unpack(entry) for entry in request.entries]
         return [self._read(self._delete, entry) for entry in deletions]
 
@@ -182,14 +188,14 @@ class Segments:
         named = [one for one in before if one.announcement and self.incarnation in one.announcement.members]
         return named[:MAX_NAMED]
 
-    def _copy(self, copy: Copy) -> Answered:
+    def _copy(self, copy: Copy, passed_on: bool) -> Answered:
         segment = copy.announcement
         if self.cluster_id and segment.cluster_id != self.cluster_id:
             return AddressStatus(copy.address, STATUS_FOREIGN_CLUSTER, -1)
         state = self.addresses.state(copy.address, segment.subject)
         if state is None:
             return AddressStatus(copy.address, STATUS_NOT_HERE, -1)
-        refusal = self._refuses_copy(state, copy)
+        refusal = self._refuses_copy(state, copy, passed_on)
         if refusal != STATUS_DONE:
             self.addresses.drop_empty(state)
             return AddressStatus(copy.address, refusal, state.head)
@@ -203,6 +209,8 @@ class Segments:
         else:
             self._join(state, state.announcement, segment.members)
             self._hear(state, copy.at)
+        if state.phase is Phase.CLOSED and copy.end > state.end:
+            self._end_at(state, copy.end, passed_on=True)  # its CLOSE follows
         if state.phase is Phase.SEALED:
             state.wanted = max(state.wanted, copy.end)
         state.sources = copy.sources or state.sources
@@ -218,7 +226,7 @@ class Segments:
             state.announcement = known._replace(members=members)
             self.queue.latest.metas[state.address] = state.pack_meta()
 
-    def _refuses_copy(self, state: AddressState, copy: Copy) -> int:
+    def _refuses_copy(self, state: AddressState, copy: Copy, passed_on: bool) -> int:
         """Why a segment is not copied here, STATUS_DONE if it is. An older epoch alone is no reason: a chain
         has many, and its segments come in any order. Nor is one that is open here and was announced to the
         store that this one was before it lost something: nobody seals it, because this one is no member.
@@ -228,7 +236,7 @@ class Segments:
             return STATUS_OPEN
         if (
             state.phase is Phase.DELETED
-            or (state.phase is Phase.CLOSED and copy.end > state.end)
+            or (state.phase is Phase.CLOSED and copy.end > state.end and self._is_settled(state, passed_on))
             or (known is not None and not same_segment(known, copy.announcement))
         ):
             return STATUS_SEALED
@@ -319,27 +327,52 @@ class Segments:
         self.queue.latest.metas[state.address] = state.pack_meta()
         self.queue.latest.sealing = True
 
-    def _close(self, wanted: CloseEntry) -> Answered:
+    def _close(self, wanted: CloseEntry, passed_on: bool) -> Answered:
         state, end = self.addresses.known_or_new(wanted.address, ""), wanted.end
-        if state.phase < Phase.CLOSED:
-            if state.accepted > end:
-                state.last_row, state.running_max = self._row_at(state, end)
-                state.accepted = end
-                cut = Truncation(state, end, state.last_row, state.running_max)
-                self.queue.latest.truncations.append(cut)
-            state.phase = Phase.CLOSED
-            state.end = end
-            self._list(state.announcement, Phase.CLOSED)
-            self.gaps.end(state.address)
-            self.queue.latest.metas[state.address] = state.pack_meta()
-            self.queue.latest.closed.append(state)
-            self.queue.latest.unfinished[state.address] = state.accepted < end
-            self.want_rest(state)
+        if state.phase is Phase.DELETED:
+            return state
+        refusal = self._refuses_end(state, end, passed_on)
+        if refusal != STATUS_DONE:
+            self.addresses.drop_empty(state)
+            return AddressStatus(wanted.address, refusal, state.head)
+        if state.phase is not Phase.CLOSED or (state.is_passed_on and not passed_on):
+            self._end_at(state, end, passed_on)
         elif is_unfinished(state):
             self.want_rest(state)
-        if state.phase is Phase.CLOSED:
-            self._hear(state, wanted.at)
+        self._hear(state, wanted.at)
         return state
+
+    def _refuses_end(self, state: AddressState, end: int, passed_on: bool) -> int:
+        """Why this is not the end of an address, STATUS_DONE if it is."""
+        if state.phase is Phase.CLOSED and self._is_settled(state, passed_on):
+            return STATUS_DONE if end == state.end else STATUS_OTHER_END
+        if not passed_on:
+            return STATUS_DONE
+        if state.phase is Phase.OPEN:
+            return STATUS_OPEN
+        if state.announcement is None:
+            return STATUS_NOT_HERE
+        return STATUS_DONE if end >= state.accepted else STATUS_OTHER_END
+
+    def _is_settled(self, state: AddressState, passed_on: bool) -> bool:
+        """Whether the end of a closed address stays, whatever is told now."""
+        return passed_on or not state.is_passed_on
+
+    def _end_at(self, state: AddressState, end: int, passed_on: bool) -> None:
+        """Close an address, or one whose end was only passed on once more."""
+        if state.accepted > end:
+            state.last_row, state.running_max = self._row_at(state, end)
+            state.accepted = end
+            cut = Truncation(state, end, state.last_row, state.running_max)
+            self.queue.latest.truncations.append(cut)
+        state.phase, state.end, state.is_passed_on = Phase.CLOSED, end, passed_on
+        self._list(state.announcement, Phase.CLOSED)
+        self.gaps.end(state.address)
+        self.queue.latest.metas[state.address] = state.pack_meta()
+        self.queue.latest.closed.append(state)
+        self.queue.latest.unfinished[state.address] = state.accepted < end
+        self.addresses.revive(state)
+        self.want_rest(state)
 
     def _row_at(self, state: AddressState, sequence: int) -> tuple[bytes, int]:
         """(row, running maximum) of a sequence that was accepted. Raises `StoreCorrupt`."""
@@ -376,7 +409,7 @@ class Segments:
                 return AddressStatus(wanted.address, refusal, state.head)
             self._list(state.announcement, Phase.DELETED)
             state.phase, state.announcement, state.end = Phase.DELETED, None, NO_END
-            state.told = Told()
+            state.is_passed_on, state.told = False, Told()
             self.gaps.end(state.address)
             self.want_rest(state)
             self.queue.latest.metas[state.address] = state.pack_meta()

@@ -9,7 +9,8 @@ on the member fetches what it lacks as after any outage.
 Rule: an end that one member was told is in the catalog and never changes, so any member may pass it on. One
 that was told to delete the segment stays as it is. One that knows the end fetches already, if it has the
 announcement; it may have been told the end, or to seal the segment, after it lost that. So it is given the
-announcement again, and told no end if it does not take it: nobody would look after it any more.
+announcement again, and told no end if it does not take it: nobody would look after it any more. One that has
+it open is told the end alone, and where there are keys it waits for a gateway's (`mesh.protocol.segments`).
 """
 
 from typing import Final

@@ -19,12 +19,14 @@ from uuid import uuid4
 
 import trio
 
+from mesh.keys.roles import Role
 from mesh.node import Node
 from mesh.protocol.catch_up import CATCH_UP_BYTES_PER_SECOND, CatchUp
 from mesh.protocol.commit import Commit
 from mesh.protocol.disk import StoreCorrupt
 from mesh.protocol.ingest import Ingest
 from mesh.protocol.native_keeping import NATIVE_BYTES, NATIVE_SECONDS, NativeKeeping
+from mesh.protocol.starts import NONCE_BYTES
 from mesh.requests import Requests
 from mesh.routing import store_routes
 from mesh.store.catalog_memory import read_head
@@ -36,6 +38,7 @@ from mesh.store.mender import Mender
 from mesh.store.native import NativeStore
 from mesh.store.reclaimer import Reclaimer
 from mesh.store.scrub import SCRUB_BYTES_PER_SECOND, SCRUB_REST_SECONDS, Scrub
+from mesh.store.senders import Senders
 from mesh.store.server import Server
 from mesh.store.starting import OwnStarts
 from mesh.zmq_trio import Context
@@ -99,10 +102,11 @@ class Store:
         self.database = Database(settings.path)
         unique = uuid4().hex.upper()
         self.life = unique[:16]
-        """Begins the requester ids of what this store copies from others; the nonce of this start."""
+        """Begins the requester ids of what this store copies from others. Nobody else is told it, so that no
+        native listens to what is copied (`mesh.keys.hearing`)."""
         try:
             settings = self.settings = _settled(settings, self.database, identity)
-            self.starts = OwnStarts(self.database, bytes.fromhex(self.life))
+            self.starts = OwnStarts(self.database, uuid4().bytes[:NONCE_BYTES])
         except BaseException:
             self.database.close()
             raise
@@ -176,6 +180,7 @@ class Store:
         node.subscribe(directed_prefix(ids.PING, ANY_STORE))
         node.route(store_routes(self, self.server, self.native, self.requests))
         node.on_drained(self._pump)
+        node.on_admit(Senders(self.ingest, self.database).admits)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled; then finish the commit at hand and close. Raises `StoreFailed`.
@@ -261,7 +266,8 @@ class Store:
         if request.id == ids.BEGINNINGS:
             self.server.on_beginnings(request)
         else:
-            self.ingest.on_request(request)
+            sender = self.node.sender
+            self.ingest.on_request(request, sender is not None and sender.role is Role.STORE)
 
     def on_keep(self, keep: Keep) -> None:
         """A gateway has something of its catalog kept here, or asks what is."""

@@ -3,8 +3,9 @@
 Byte-compatible with the C tower and the C nodes: nodes publish to the in-port and subscribe to the out-port,
 where each new link gets the frame `W` first. A beacon without a host gets the address that it came from. What
 is malformed is dropped and counted, so one node's mistake is never another node's (the C tower takes the next
-node's frames for the rest of a short beacon). A tower keeps nothing that matters: any number of them may run,
-and each may be started again at any time.
+node's frames for the rest of a short beacon). Where there are keys it says of each node which key that has
+proved to have, so no node can speak for another one. A tower keeps nothing that matters: any number of them
+may run, and each may be started again at any time.
 """
 
 import logging
@@ -14,6 +15,7 @@ import trio
 
 from mesh.link_bounds import BEACONS
 from mesh.protocol.endpoints import Endpoint, in_brackets, is_loopback, parse_host
+from mesh.protocol.token_bucket import TokenBucket
 from mesh.tower.register import News, Register
 from mesh.zmq_trio import Context, Inlet, Publisher
 from wireproto.dafka.beacons import TOPIC, WELCOME, TowerBeacon, decode_node_beacon
@@ -24,6 +26,9 @@ FORGET_TICK_SECONDS = 1.0
 
 MALFORMED_LOGGED = 10
 """Malformed beacons that are logged; further ones are only counted."""
+
+PLACES_LOGGED_PER_SECOND = 32.0
+"""Lines that say where a node is, a second, and at once: a node may say another place with each beacon."""
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +45,9 @@ class Tower:
         """Beacons that were passed on."""
         self.malformed = 0
         """Messages that break the format, or name no place that one can connect to."""
+        self._keys = context.keys
         self._warned_of_loopback = False
+        self._said = TokenBucket(PLACES_LOGGED_PER_SECOND)
         self._inlet = Inlet(context, TOPIC, self._on_frames)
         self._outlet = Publisher(context, BEACONS, welcome=WELCOME)
 
@@ -83,21 +90,36 @@ class Tower:
             for node in self.register.forget(trio.current_time()):
                 logger.info("node %s is gone: it is silent", node)
 
-    def _on_frames(self, frames: Sequence[bytes], address: str) -> None:
+    def _on_frames(self, frames: Sequence[bytes], address: str, key: str) -> None:
+        source, owner = address, ""
+        if self._keys is not None:
+            sender = self._keys.peer(key)
+            if sender is None:
+                self._keys.refuse("a key that was removed", "a beacon")
+                return
+            source, owner = sender.name, f"{sender.name}/"
         try:
             beacon = decode_node_beacon(frames)
             endpoint = Endpoint(parse_host(beacon.host or address), beacon.port)
         except MalformedMessage as error:
             self._on_malformed(error, address)
             return
-        news = self.register.heard(beacon.node, endpoint, trio.current_time(), address)
+        # The same id with another key is another node: nobody takes anybody's.
+        node = owner + beacon.node
+        news = self.register.heard(node, endpoint, trio.current_time(), source)
         if news is News.REFUSED:
             return
         if news is not News.KNOWN:
-            logger.info("node %s is at %s", beacon.node, endpoint)
+            self._say_where(node, endpoint)
             self._warn_of_loopback(endpoint, told=bool(beacon.host))
         self.beacons += 1
-        self._outlet.send(TowerBeacon(beacon.node, str(endpoint)).frames())
+        self._outlet.send(TowerBeacon(beacon.node, str(endpoint), key).frames())
+
+    def _say_where(self, node: str, endpoint: Endpoint) -> None:
+        now = trio.current_time()
+        if self._said.has_some(now):
+            self._said.take(1)
+            logger.info("node %s is at %s", node, endpoint)
 
     def _on_malformed(self, error: MalformedMessage, address: str) -> None:
         self.malformed += 1

@@ -32,6 +32,7 @@ class Container(ServerProcess):
         directory: for its logs and its volume, which outlives it.
         command: in place of the image's; the entry point stays.
         environment: besides the image's.
+        read_only: directories of this machine, by where the container has them.
     """
 
     def __init__(
@@ -41,8 +42,10 @@ class Container(ServerProcess):
         directory: Path,
         command: Sequence[str],
         environment: Mapping[str, str] | None = None,
+        read_only: Mapping[str, Path] | None = None,
     ) -> None:
         super().__init__(directory)
+        self._read_only = {inside: str(outside) for inside, outside in (read_only or {}).items()}
         self.image, self.host = image, host
         self.prefix = host.prefix
         self.volume = directory / "volume"
@@ -59,6 +62,7 @@ class Container(ServerProcess):
         container = {
             "root": str(self.image.root),
             "mounts": {VOLUME: str(self.volume)},
+            "read_only_mounts": self._read_only,
             "user": user,
             "group": group,
             "environment": self.variables,

@@ -35,6 +35,11 @@ def main(text: str) -> None:
     mount("-t", "tmpfs", "-o", "mode=1777", "tmp", root / "tmp")
     for inside, outside in container["mounts"].items():
         mount("--bind", outside, f"{root}{inside}")
+    for inside, outside in container["read_only_mounts"].items():
+        place = Path(f"{root}{inside}")
+        place.mkdir(exist_ok=True)  # as a container runtime makes it
+        mount("--bind", outside, place)
+        mount("-o", "remount,bind,ro", place)
     mount("-o", "remount,bind,ro", root / "dev")
     mount("-o", "remount,bind,ro", root)
 

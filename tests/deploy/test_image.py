@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.deploy.container import Container
 from tests.deploy.image import ROOT, Image, built_image
 from tests.faults.network import Network
+from tests.mesh.keyed_processes import issue
 from tests.peers.requirements import unavailable
 
 GRACE_SECONDS = 15.0
@@ -128,17 +129,25 @@ def test_a_stop_while_it_starts_is_heard(image: Image, network: Network, tmp_pat
         container.kill9()
 
 
-def test_each_role_of_a_mesh_is_healthy(image: Image, network: Network, tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_keys", [False, True], ids=["insecure", "keys"])
+def test_each_role_of_a_mesh_is_healthy(
+    image: Image, network: Network, tmp_path: Path, has_keys: bool
+) -> None:
     hosts = [network.host() for _ in range(3)]
     tower, store, gateway = (host.address for host in hosts)
+    mesh = "--mesh-keys=/keys" if has_keys else "--insecure-mesh"
+    keys = keys_of_each_role(image, tmp_path / "keys") if has_keys else {}
     containers = [
-        Container(image, hosts[0], tmp_path / "tower", ["tower", "--listen=0.0.0.0"]),
+        Container(
+            image, hosts[0], tmp_path / "tower", ["tower", "--listen=0.0.0.0", mesh], {}, keys.get("tower")
+        ),
         Container(
             image,
             hosts[1],
             tmp_path / "store",
-            ["store", f"--tower={tower}", "--mesh-listen=0.0.0.0:7000"],
+            ["store", f"--tower={tower}", "--mesh-listen=0.0.0.0:7000", mesh],
             {"DAFKA_MESH_ADVERTISE": store, "DAFKA_NAME": "one"},
+            keys.get("store"),
         ),
         Container(
             image,
@@ -146,8 +155,10 @@ def test_each_role_of_a_mesh_is_healthy(image: Image, network: Network, tmp_path
             tmp_path / "gateway",
             [
                 *("gateway", f"--tower={tower}", "--mesh-listen=0.0.0.0:7000", f"--mesh-advertise={gateway}"),
-                f"--listen=0.0.0.0:9092@{gateway}:9092",
+                *(f"--listen=0.0.0.0:9092@{gateway}:9092", mesh),
             ],
+            {},
+            keys.get("gateway"),
         ),
     ]
     ready = ("^Tower is ready", "^The store one is ready", "^Kafka is ready on")
@@ -181,6 +192,14 @@ def test_none_is_left_when_it_is_killed_from_outside(image: Image, network: Netw
 
 
 # what they share -------------------------------------------------------------------------------------------
+
+
+def keys_of_each_role(image: Image, path: Path) -> dict[str, dict[str, Path]]:
+    """What to mount in the container of each role: its directory of keys, which is its user's."""
+    issue(path, {role: role for role in ("tower", "store", "gateway")})
+    for file in path.rglob("*"):
+        os.chown(file, *image.user)
+    return {folder.name: {"/keys": folder} for folder in path.iterdir()}
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from unittest.mock import MagicMock
 from dafka.processes.gateway_metrics import register_gateway
 from dafka.processes.health import Health, register_process
 from dafka.processes.loop_watch import LoopWatch, show_loop
-from dafka.processes.mesh_metrics import register_beacon, register_nodes, register_tower
+from dafka.processes.mesh_metrics import register_beacon, register_keys, register_nodes, register_tower
 from dafka.processes.store_metrics import register_store
 from dafka.processes.survey_metrics import register_survey
 from gateway.audit.audit import AUDIT, Audit
@@ -33,6 +33,7 @@ SECTIONS: Final[dict[str, Callable[[Metrics], None]]] = {
     "Links to other nodes: gateways and stores of a mesh": lambda metrics: register_beacon(
         metrics, MagicMock()
     ),
+    "Keys of the mesh: towers, gateways and stores": lambda metrics: register_keys(metrics, MagicMock()),
     "Partitions, topics and the lag of groups: gateways": lambda metrics: register_survey(
         metrics, MagicMock(by_partition=True)
     ),

@@ -113,6 +113,15 @@ def test_a_mesh_is_started_and_its_topics_changed(tmp_path: Path) -> None:
     check([*typed(page, "Start"), *typed(page, "Change topics while they are used")], tmp_path)
 
 
+def test_the_keys_of_a_mesh_are_made(tmp_path: Path) -> None:
+    blocks_of_keys = typed(ROOT / "docs" / "mesh-security.md", "Make keys")
+    *made, listed = check([blocks_of_keys[0]], tmp_path)
+    assert made == []
+    for node in ("tower-1", "store-1", "gateway-1"):
+        assert f"{node}, a {node[:-2]}: known in keys/store-1" in listed
+    assert "keys/store-1 has the key of store-1, a store" in listed
+
+
 @pytest.mark.long
 def test_the_first_archive(tmp_path: Path) -> None:
     """The audit at its end finds the header that `replay` adds, as the page says: exit code 1."""

@@ -123,11 +123,11 @@ class Network:
             host = places[process] = self.host()
             process.prefix = host.prefix
         mesh.tower.reached_at = places[mesh.tower].address
-        mesh.tower.arguments += ("--listen", mesh.tower.reached_at)
+        mesh.tower.arguments += ("--listen", mesh.tower.reached_at, "--insecure-mesh")
         mesh.gateway.host = places[mesh.gateway].address
         nodes: list[StoreProcess | GatewayProcess] = [*mesh.stores, mesh.gateway]
         for node in nodes:
-            node.arguments += ["--mesh-listen", places[node].address]
+            node.arguments += ["--mesh-listen", places[node].address, "--insecure-mesh"]
         return places
 
 

@@ -58,11 +58,11 @@ class WholeCluster:
             process.prefix = [*host.prefix, *(prefixes or {}).get(process.directory.name, ())]
         for tower in self.towers:
             tower.reached_at = self.hosts[tower].address
-            tower.arguments += ("--listen", tower.reached_at)
+            tower.arguments += ("--listen", tower.reached_at, "--insecure-mesh")
         nodes: list[StoreProcess | GatewayProcess] = [*self.stores, *self.gateways]
         for node in nodes:
             node.more_towers = self.towers[1:]
-            node.arguments += ["--mesh-listen", self.hosts[node].address]
+            node.arguments += ["--mesh-listen", self.hosts[node].address, "--insecure-mesh"]
         for gateway in self.gateways:
             gateway.host, gateway.port = self.hosts[gateway].address, KAFKA_PORT
 

@@ -27,11 +27,11 @@ def test_a_signal_ends_it(tmp_path: Path, number: signal.Signals) -> None:
 
 
 def test_a_tower_for_all_says_so(tmp_path: Path) -> None:
-    with TowerProcess(tmp_path, "--listen", "0.0.0.0", "--log-format", "json") as tower:
+    with TowerProcess(tmp_path, "--listen", "0.0.0.0", "--insecure-mesh", "--log-format", "json") as tower:
         assert tower.host == "0.0.0.0"
         (line,) = tower.log.splitlines()
         assert json.loads(line)["level"] == "warning"
-        assert "the tower listens on 0.0.0.0, beyond this machine" in json.loads(line)["message"]
+        assert "--insecure-mesh: the mesh listens on 0.0.0.0 without keys" in json.loads(line)["message"]
         assert tower.terminate() == 0
 
 
@@ -43,7 +43,9 @@ def test_a_tower_for_all_says_so(tmp_path: Path) -> None:
             "Address already in use. Stop what uses it (`ss -ltnp sport = :{in}` names it)",
         ),
         (("--port-out", "{in}"), "Address already in use"),
-        (("--listen", "192.0.2.1"), "`ip address` lists them"),
+        (("--listen", "192.0.2.1", "--insecure-mesh"), "`ip address` lists them"),
+        (("--listen", "0.0.0.0"), "Give each node keys (dafka keys init; --mesh-keys DIR), or bind it to"),
+        (("--mesh-keys", "/nowhere"), "make this node's key with 'dafka keys init /nowhere"),
         (("--listen", "no-such-host.invalid"), "the host name has no address"),
         (("--metrics", "127.0.0.1:{in}"), "choose another port: --metrics 127.0.0.1:0 finds a free one"),
         (("--port-in", "65536"), "--port-in: 65536 is not between 0 and 65535"),
@@ -59,9 +61,10 @@ def test_what_it_refuses(tmp_path: Path, arguments: tuple[str, ...], text: str) 
             second.start()
         assert second.returncode == 2
         assert second.stdout == ""
-        assert second.log.startswith("dafka: ")
-        assert text.replace("{in}", taken) in second.log
-        assert second.log.count("\n") == 1
+        *warnings, last = second.log.splitlines()
+        assert last.startswith("dafka: ")
+        assert text.replace("{in}", taken) in last
+        assert len(warnings) == arguments.count("--insecure-mesh")
 
 
 def test_settings_from_a_file(tmp_path: Path) -> None:

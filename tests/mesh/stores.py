@@ -143,9 +143,9 @@ class Stores:
 class Gateway:
     """Its node: asks, publishes, and answers FETCHes from a window that the test fills."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, life: str = "") -> None:
         self.node = Node(context)
-        self.requests = Requests(self.node)
+        self.requests = Requests(self.node, life)
         self.window: dict[str, dict[int, bytes]] = {}
         """address -> sequence -> content, for FETCHes that are not directed."""
         self.fetches: list[Fetch] = []

@@ -100,10 +100,6 @@ class GatewayProcess(ServerProcess):
         self.launch()
         return self.wait_ready()
 
-    def wait_for_log(self, words: str) -> None:
-        """Until it says this in its log. Raises ServerEnded."""
-        self._wait_until(lambda: words in self.log or None)
-
     def wait_ready(self) -> Self:
         """Until it serves: at once, or when it takes another one's place."""
         ready = self._wait_until(lambda: GATEWAY_READY.search(self.stdout_path.read_text(errors="replace")))

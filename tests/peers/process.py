@@ -125,6 +125,10 @@ class ServerProcess:
                 env=self.environment,
             )
 
+    def wait_for_log(self, words: str) -> None:
+        """Until it says this in its log. Raises ServerEnded."""
+        self._wait_until(lambda: words in self.log or None)
+
     def _wait_until(self, ready: Callable[[], T | None], timeout: float = START_TIMEOUT_SECONDS) -> T:
         """The first answer of `ready` that is not None.
 

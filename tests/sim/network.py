@@ -55,6 +55,7 @@ class SimNode:
         self.paused = False
         self.publisher = SimPublisher(self)
         self.malformed = 0
+        self.sender = None
         self.held: list[Sequence[bytes]] = []
         self.prefixes: tuple[bytes, ...] = ()
         self._handlers: dict[type[Any], Callable[[Any], None]] = {}
@@ -69,6 +70,9 @@ class SimNode:
 
     def on_subscribed(self, handler: Callable[[bytes], None]) -> None:
         """Who subscribes to what is known to all here, and told to nobody."""
+
+    def on_admit(self, admits: Callable[[Any, Any], bool]) -> None:
+        """Nobody has keys here, so nobody is asked."""
 
     def subscribe(self, prefix: bytes) -> None:
         self.prefixes += (prefix,)

@@ -2,6 +2,8 @@
 
 Node to tower: four frames "B", node id, host ("" = use the address I connect from), port in decimal ASCII.
 Tower to nodes: three frames "B", node id, endpoint. A tower's new subscriber gets the single frame "W" first.
+
+Where there are keys a tower adds a fourth frame: the node's public key, as the tower has proved it.
 """
 
 from collections.abc import Sequence
@@ -16,6 +18,8 @@ MAX_ID_BYTES = 255
 """Longest node id; the C nodes' are 32 upper-case hex characters."""
 MAX_HOST_BYTES = 255
 """Longest host: a DNS name has at most 253."""
+KEY_BYTES = 40
+"""A public key, in Z85."""
 TRANSPORT = b"tcp://"
 
 
@@ -31,13 +35,17 @@ class NodeBeacon(NamedTuple):
 
 
 class TowerBeacon(NamedTuple):
-    """What a tower tells all nodes: a node's id and the endpoint (`tcp://host:port`) of its publisher."""
+    """What a tower tells all nodes: a node's id and the endpoint (`tcp://host:port`) of its publisher; and
+    its public key, "" where there are none.
+    """
 
     node: str
     endpoint: str
+    key: str = ""
 
     def frames(self) -> list[bytes]:
-        return [TOPIC, self.node.encode(), self.endpoint.encode()]
+        frames = [TOPIC, self.node.encode(), self.endpoint.encode()]
+        return [*frames, self.key.encode()] if self.key else frames
 
 
 def decode_node_beacon(frames: Sequence[bytes]) -> NodeBeacon:
@@ -50,15 +58,18 @@ def decode_node_beacon(frames: Sequence[bytes]) -> NodeBeacon:
 
 def decode_tower_beacon(frames: Sequence[bytes]) -> TowerBeacon:
     """Raises `MalformedMessage`."""
-    if len(frames) != 3 or frames[0] != TOPIC:
+    if len(frames) not in (3, 4) or frames[0] != TOPIC:
         raise MalformedMessage("not a tower's beacon")
-    _, node, endpoint = frames
+    _, node, endpoint, *keys = frames
     host, colon, port = endpoint.removeprefix(TRANSPORT).rpartition(b":")
     if not endpoint.startswith(TRANSPORT) or not colon:
         raise MalformedMessage("beacon: endpoint is not tcp://host:port")
     _port(port)
     _name(host, MAX_HOST_BYTES)
-    return TowerBeacon(_name(node, MAX_ID_BYTES), endpoint.decode())
+    key = _name(keys[0], KEY_BYTES) if keys else ""
+    if keys and len(key) != KEY_BYTES:
+        raise MalformedMessage("beacon: no key")
+    return TowerBeacon(_name(node, MAX_ID_BYTES), endpoint.decode(), key)
 
 
 def _port(data: bytes) -> int:

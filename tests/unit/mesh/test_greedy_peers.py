@@ -202,7 +202,8 @@ def test_heartbeats_are_no_flood() -> None:
     link = Link(Connection(-1, "peer"), now=0.0)
     day = 86_400.0
     assert not link.may_not_have(4096 + 20 * day, now=day)
-    assert link.may_not_have(MAX_PEER_BYTES + 100 * day, now=day)
+    assert not link.may_not_have(4096 + 86 * day, now=day), "sealed by CURVE"
+    assert link.may_not_have(MAX_PEER_BYTES + 150 * day, now=day)
 
 
 def test_a_long_subscription_is_not_taken() -> None:

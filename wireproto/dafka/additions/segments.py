@@ -20,6 +20,7 @@ STATUS_BEGINS_LATER = 8
 STATUS_ANSWER_FULL = 9
 STATUS_OTHER_HISTORY = 10
 STATUS_EPOCH_TOO_HIGH = 11
+STATUS_OTHER_END = 12
 
 NO_EPOCH = -1
 """The epoch of a segment, where the catalog has it no more."""

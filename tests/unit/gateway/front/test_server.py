@@ -17,10 +17,11 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.common.failures import DiskFailed
 from gateway.common.metrics import Metrics
+from gateway.common.open_files import raise_file_limit
 from gateway.front.limits import SHUTDOWN_GRACE_SECONDS, Limits
 from gateway.front.listener_sockets import ListenerSocket, open_listeners
 from gateway.front.listeners import parse_listener
-from gateway.front.server import Server, connections_allowed_by_files, raise_file_limit
+from gateway.front.server import Server, connections_allowed_by_files
 from tests.unit.gateway.kafka_wire import (
     BEGIN,
     ECHO,
@@ -333,6 +334,29 @@ def test_the_limit_on_files_is_raised_as_far_as_it_goes_and_leaves_room_for_othe
         assert connections_allowed_by_files() == limit - min(256, limit // 2)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+RAISED = """
+import resource, sys
+
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))
+from dafka.cli import main
+
+sys.argv = ["dafka", "--version"]
+try:
+    main()
+except SystemExit:
+    print(resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard))
+"""
+
+
+def test_each_process_raises_the_limit_on_files() -> None:
+    """Stores and towers as well: their links are files."""
+    done = subprocess.run(
+        [sys.executable, "-c", RAISED], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.splitlines()[-1] == "True", done.stderr
 
 
 def test_a_server_that_is_cancelled_closes_everything() -> None:

@@ -6,15 +6,17 @@ from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.catalog import keys
 from gateway.log.closer import Closer
 from gateway.log.segment import Segment
+from mesh.address_requests import RETRY_SECONDS
 from tests.entries import address_of
 from tests.unit.gateway.log.fake_log import FakeLog, FakeRequests
-from wireproto.dafka.additions import STATUS_DONE, STATUS_INCOMPLETE, AddressStatus
+from wireproto.dafka.additions import STATUS_DONE, STATUS_INCOMPLETE, STATUS_OTHER_END, AddressStatus
 
 ONE, TWO, THREE, FOUR = (f"store-{number}" for number in range(1, 5))
 ADDRESS = "A" * 32
@@ -29,6 +31,8 @@ class Requests(FakeRequests):
         self.away: set[str] = set()
         self.lacking: set[str] = set()
         """Those that have not all of it."""
+        self.others: dict[str, tuple[int, int]] = {}
+        """What some say else: status and head."""
         self.told: list[str] = []
         self.woken = trio.Event()
 
@@ -39,7 +43,8 @@ class Requests(FakeRequests):
         self.told.append(store)
         addresses = [address_of(message.id, entry) for entry in message.entries]
         status = STATUS_INCOMPLETE if store in self.lacking else STATUS_DONE
-        return SimpleNamespace(statuses=[AddressStatus(a, status, 9) for a in addresses])
+        said = self.others.get(store, (status, 9))
+        return SimpleNamespace(statuses=[AddressStatus(a, *said) for a in addresses])
 
     def back(self, *stores: str) -> None:
         self.away -= set(stores)
@@ -130,6 +135,39 @@ def test_a_member_that_lacks_something_is_told_again_when_it_has_copied_that() -
         await trio.sleep(1)
         assert (setup.noted(), setup.closer.untold()) == (None, {})
         assert setup.stores.told.count(THREE) == 2
+
+    run(body)
+
+
+@pytest.mark.parametrize("said", [(STATUS_OTHER_END, 5), (STATUS_DONE, 5), (STATUS_DONE, 12)])
+def test_a_member_that_knows_another_end_has_confirmed_nothing(
+    said: tuple[int, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Two catalogs, or a store that lies to others; older stores say only how far they have it."""
+
+    async def body(setup: Setup) -> None:
+        setup.stores.others = {THREE: said}
+        await setup.note(SEGMENT)
+        setup.closer.begin([SEGMENT], lambda: setup.heard.append("heard"))
+        await trio.sleep(1)
+        assert (setup.noted(), setup.closer.untold()) == ([ONE, TWO, THREE], {THREE: 1})
+        assert f"store {THREE} does not close segment {ADDRESS} at 9, and has up to {said[1]}" in caplog.text
+        assert "the store was told another end of this segment" in caplog.text
+        setup.stores.others = {}
+        await trio.sleep(RETRY_SECONDS)
+        assert (setup.noted(), setup.closer.untold()) == (None, {})
+        assert setup.stores.told.count(THREE) == 2
+
+    run(body)
+
+
+def test_a_member_that_was_told_to_delete_it_needs_no_end() -> None:
+    async def body(setup: Setup) -> None:
+        setup.stores.others = {THREE: (STATUS_DONE, -1)}
+        await setup.note(SEGMENT)
+        setup.closer.begin([SEGMENT])
+        await trio.sleep(1)
+        assert (setup.noted(), setup.closer.untold()) == (None, {})
 
     run(body)
 

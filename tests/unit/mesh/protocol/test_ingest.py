@@ -159,6 +159,18 @@ def test_records_are_acknowledged_once_per_commit_and_only_when_it_is_durable() 
     assert machine.committed(commit) == [Ack(ADDRESS, STORE, "orders", 2)]
 
 
+def test_a_head_under_another_subject_asks_for_nothing() -> None:
+    """A native producer's subjects are checked, and its addresses are not its alone."""
+    machine = opened()
+    machine.on_record(record(0), 0.0)
+    machine.settle()
+    refused = machine.refused_records
+    for sequence in (0, 99):
+        machine.on_head(Head(ADDRESS, "heat", sequence), 0.0)
+    assert (machine.take_effects(0.0), machine.next_due()) == ([], None)
+    assert machine.refused_records == refused + 2
+
+
 def test_what_comes_while_a_commit_is_on_its_way_is_acknowledged_with_the_next() -> None:
     machine = opened()
     machine.on_record(record(0), 0.0)

@@ -9,6 +9,7 @@ from mesh.protocol.peers import (
     FORGET_SECONDS,
     MAX_PEERS,
     MAX_PEERS_OF_HOST,
+    MAX_PEERS_OF_KEY,
     MOVE_SECONDS,
     RETRY_SECONDS,
     UNREACHED_SECONDS,
@@ -372,3 +373,117 @@ def test_a_host_that_answers_on_many_ports_has_half_of_the_places() -> None:
         table.linked(endpoint, 0.0)
     assert len(table) == MAX_PEERS_OF_HOST
     assert table.heard("NEW", A, 1.0) == [Connect(A), Greet()]
+
+
+def test_with_keys_a_link_is_to_the_key_that_the_beacon_names() -> None:
+    table = peers()
+    assert table.heard("N1", A, 0.0, "key-1") == [Connect(A, "key-1"), Greet()]
+    table.heard("N1", A, RETRY_SECONDS, "key-1")
+    assert table.tick(RETRY_SECONDS) == [Disconnect(A), Connect(A, "key-1"), Unreached("N1", A)]
+    table.linked(A, 11.0)
+    table.unlinked(A, 12.0)
+    assert table.heard("N1", B, 12.0 + UNREACHED_SECONDS, "key-1") == [Disconnect(A), Connect(B, "key-1")]
+
+
+def keyed(key: str = "key-1") -> Peers:
+    """A table in which N1 is linked at A, by this key."""
+    table = peers()
+    table.heard("N1", A, 0.0, key)
+    table.linked(A, 0.0)
+    return table
+
+
+@pytest.mark.parametrize("node", ["N1", "N2"])
+def test_another_key_does_not_take_the_place_of_a_live_link(node: str) -> None:
+    table = keyed()
+    for second in range(100):
+        table.heard("N1", A, float(second), "key-1")
+        assert table.heard(node, A, second + 0.5, "key-2") == []
+        assert table.tick(float(second)) == []
+    assert states(table, 100.0) == {"N1": "connected"}
+    assert table.refused == 100
+
+
+def test_the_same_id_with_another_key_is_another_node() -> None:
+    """Whichever of them comes first: neither keeps the other one out, whatever its link does."""
+    for first, second in (("key-1", "key-2"), ("key-2", "key-1")):
+        table, sockets = peers(), Sockets()
+        sockets.do(table.heard("N1", A, 0.0, first))
+        table.linked(A, 0.0)
+        sockets.do(table.heard("N1", B, 0.1, second))
+        assert sockets.connected == {A, B}
+        assert (table.key_at(A), table.key_at(B)) == (first, second)
+        assert [peer.node for peer in table.status(1.0)] == ["N1", "N1"]
+
+
+def test_who_names_anothers_endpoint_holds_its_link_up_for_two_seconds() -> None:
+    """Its own key does not answer there, so it never proves it. Who does keeps it, also without a link."""
+    table, sockets = peers(), Sockets()
+    sockets.do(table.heard("FAKE", A, 0.0, "key-2"))
+    now = 0.0
+    while table.key_at(A) != "key-1":
+        now += 0.1
+        sockets.do(table.heard("N1", A, now, "key-1"))
+        sockets.do(table.heard("FAKE", A, now + 0.05, "key-2"))
+    assert now == pytest.approx(UNREACHED_SECONDS)
+    table.linked(A, now)
+    table.unlinked(A, now)
+    for tenth in range(600):
+        now += 0.1
+        sockets.do(table.heard("N1", A, now, "key-1"))
+        sockets.do(table.heard("FAKE", A, now + 0.05, "key-2"))
+        assert table.key_at(A) == "key-1", tenth
+    assert sockets.connected == {A}
+
+
+def test_a_node_that_comes_back_with_its_next_key_is_linked_by_that() -> None:
+    """Keys are rotated: the node is started again, with the same name and at the same place or another."""
+    for node in ("N1", "N2"):
+        table, sockets = keyed(), Sockets()
+        sockets.connected = {A}
+        table.unlinked(A, 1.0)
+        sockets.do(table.heard(node, A, 1.5, "key-2"))
+        assert sockets.connected == {A}
+        assert table.key_at(A) == "key-1"  # it may come back, for a moment
+        effects = table.heard(node, A, MOVE_SECONDS, "key-2")
+        assert effects == [Disconnect(A), Connect(A, "key-2"), Greet()]
+        assert states(table, MOVE_SECONDS) == {node: "connecting"}
+    assert keyed().heard("N1", B, 1.5, "key-2") == [Connect(B, "key-2"), Greet()]
+
+
+def test_a_node_whose_key_is_removed_is_forgotten_and_new_when_it_is_back() -> None:
+    table = keyed()
+    table.heard("N2", B, 0.0, "key-2")
+    assert table.forget_unless(lambda key: key == "key-2") == [Disconnect(A)]
+    assert states(table, 1.0) == {"N2": "connecting"}
+    assert ticks(table, 1, int(RETRY_SECONDS) - 1) == []
+    assert table.heard("N1", A, 2.0, "key-1") == [Connect(A, "key-1"), Greet()]
+
+
+def test_one_key_has_a_bounded_number_of_nodes() -> None:
+    table = peers()
+    for number in range(MAX_PEERS_OF_KEY):
+        endpoint = Endpoint(f"10.9.{number}.1", 1)
+        assert table.heard(f"S{number}", endpoint, 0.0, "key-1") == [Connect(endpoint, "key-1"), Greet()]
+        table.linked(endpoint, 0.0)
+    assert table.heard("NEW", B, 0.0, "key-1") == []
+    assert table.refused == 1
+    assert table.heard("NEW", B, 0.0, "key-2") == [Connect(B, "key-2"), Greet()]
+    gone = Endpoint("10.9.7.1", 1)
+    table.unlinked(gone, 1.0)
+    assert table.heard("NEW", C, 1.0, "key-1") == [Disconnect(gone), Connect(C, "key-1"), Greet()]
+    table.forget_unless(lambda key: key == "key-2")
+    assert table.heard("S0", A, 1.0, "key-1") == [Connect(A, "key-1"), Greet()]
+
+
+def test_with_keys_two_nodes_change_places() -> None:
+    table, sockets = peers(), Sockets()
+    for node, endpoint, key in (("N1", A, "key-1"), ("N2", B, "key-2")):
+        sockets.do(table.heard(node, endpoint, 0.0, key))
+        table.linked(endpoint, 0.0)
+    table.unlinked(A, 1.0)
+    table.unlinked(B, 1.0)
+    sockets.do(table.heard("N1", B, 10.0, "key-1"))
+    sockets.do(table.heard("N2", A, 10.0, "key-2"))
+    assert sockets.connected == {A, B}
+    assert states(table, 10.0) == {"N1": "connecting", "N2": "connecting"}

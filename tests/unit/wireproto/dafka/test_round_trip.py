@@ -233,7 +233,14 @@ def test_a_nodes_beacon_comes_back_as_it_was(beacon: beacons.NodeBeacon) -> None
     assert beacons.decode_node_beacon(beacon.frames()) == beacon
 
 
-@given(st.builds(beacons.TowerBeacon, HOSTS, st.builds("tcp://{}:{}".format, HOSTS, PORTS)))
+@given(
+    st.builds(
+        beacons.TowerBeacon,
+        HOSTS,
+        st.builds("tcp://{}:{}".format, HOSTS, PORTS),
+        st.sampled_from(("", "k" * 40)),
+    )
+)
 def test_a_towers_beacon_comes_back_as_it_was(beacon: beacons.TowerBeacon) -> None:
     assert beacons.decode_tower_beacon(beacon.frames()) == beacon
 

@@ -84,6 +84,9 @@ BEFORE = bytes(range(0x11, 0x19))
 OWN: dict[str, Any] = {
     "NODE-BEACON": beacons.NodeBeacon("N1", "127.0.0.1", 49152),
     "TOWER-BEACON": beacons.TowerBeacon("N1", "tcp://10.0.0.7:49152"),
+    "TOWER-BEACON/KEY": beacons.TowerBeacon(
+        "N1", "tcp://10.0.0.7:49152", "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7"
+    ),
     "RECORD": Record("A9", "t", 5, b"hi"),
     "HEAD": Head("A9", "t", 5),
     "ACK": Ack("A9", "", "t", 5),
@@ -154,7 +157,7 @@ def decoder_of(name: str) -> Callable[[Sequence[bytes]], Any]:
     """The function that reads the vector of this name."""
     if name == "NODE-BEACON":
         return beacons.decode_node_beacon
-    return beacons.decode_tower_beacon if name == "TOWER-BEACON" else decode
+    return beacons.decode_tower_beacon if name.startswith("TOWER-BEACON") else decode
 
 
 def c_vectors() -> list[dict[str, Any]]:
