@@ -15,8 +15,9 @@ COPY gateway gateway
 COPY dafka dafka
 # Only because the package has it: pipelines need Java and PySpark, which this image has not.
 COPY dafka_pipeline dafka_pipeline
-# pip stays behind, and what writes the SBOM: it names the packages beside Python's own, with versions and licences. The root of a container is read-only, so all bytecode is made here: that of the packages, which does
-# not look at its sources again, and that of Python's own library where the base has none.
+# pip stays behind, and what writes the SBOM: it names the packages beside Python's own, with versions and licences.
+# The root of a container is read-only, so all bytecode is made here: that of the packages, which does not look at its
+# sources again, and that of Python's own library where the base has none.
 RUN touch /begun && mkdir -p /image/data /image/usr \
  && python3 -m venv /pip && python3 -m venv --without-pip /opt/dafka \
  && /pip/bin/pip --python /opt/dafka/bin/python3 install --no-cache-dir --no-compile --disable-pip-version-check \

@@ -75,7 +75,7 @@ help:
 	@echo 'make kills-cluster  N random faults of three gateways over three members of etcd, on hosts of their own  (as root)'
 	@echo 'make kills-spark  Spark reads, writes and streams while gateways are killed, SECONDS (120) long; so, with its driver, in transactions'
 	@echo 'make abuse   all attacks at random beside a good client, SECONDS (3600) long   (SEED=, ABUSE_ARGS="--only poison")'
-	@echo 'make fuzz    COUNT (100000) malformed handshakes, SASL messages, tokens, ACL filters, from SEED on  (FUZZ_ARGS="--only jwt")'
+	@echo 'make fuzz    COUNT (100000) malformed handshakes, SASL messages, tokens, ACL filters, by SEED       (FUZZ_ARGS="--only jwt")'
 	@echo 'make mutants  mutations of the source, and the test that notices each  (PART=2/4, ONLY=name)'
 	@echo 'make groups  members of four clients in one group under faults, SECONDS (300) long  (SEED=, GROUPS_ARGS=)'
 	@echo 'make compat  real clients, scenario by scenario, as a table       (QUICK=1, COMPAT_ARGS="--client kcat")'

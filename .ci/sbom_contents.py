@@ -36,9 +36,8 @@ def main(sbom: str, environment: str, constraints: str) -> None:
         raise SystemExit(f"{sbom} has what the constraints do not pin so: {sorted(loose)}")
     if unlicensed := [name for name, one in named.items() if not one.get("licenses")]:
         raise SystemExit(f"{sbom} does not say the licence of {unlicensed}")
-    if varying := [key for key in ("serialNumber",) if key in bom] + [
-        key for key in ("timestamp",) if key in bom["metadata"]
-    ]:
+    parts = (("serialNumber", bom), ("timestamp", bom["metadata"]))
+    if varying := [key for key, part in parts if key in part]:
         raise SystemExit(f"{sbom} is another one each time: {varying}")
     print(f"{Path(sbom).name}: {len(named)} packages, each with its version and licence")
 

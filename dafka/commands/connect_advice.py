@@ -21,8 +21,8 @@ CONNECT_ADVICE: Final[Mapping[Trouble, str]] = {
     "PLAINTEXT (SASL_PLAINTEXT with a user)",
     Trouble.UNTRUSTED: "Give --tls-ca FILE with the certificate that the server's is signed by; that is the "
     "server's own, if it signs itself",
-    Trouble.EXPIRED: "Put another certificate into the file that the gateway's --tls-certificate names: it "
-    "is read again by itself",
+    Trouble.EXPIRED: "Replace the file that the gateway's --tls-certificate names; the gateway reads it "
+    "again by itself",
     Trouble.OTHER_NAME: "Use a name or an address that the certificate is made for (--bootstrap), or have "
     "one made with a subjectAltName for this one",
     Trouble.TLS: "If the listener wants a certificate of yours (--tls-client-auth), give "

@@ -28,7 +28,8 @@ MAX_TOPICS: Final = 20
 """Topics looked at when none is named: enough to see that it works, and soon over where there are many."""
 
 
-OF_THE_SERVER: Final = CONNECT_ADVICE[Trouble.EXPIRED]
+_REPLACE_THE_SERVERS: Final = CONNECT_ADVICE[Trouble.EXPIRED]
+"""What to do about a server's certificate that ends."""
 
 
 class Verdict(Enum):
@@ -81,7 +82,9 @@ class Doctor:
         with client, Cluster(client) as cluster:
             yield Finding(Verdict.OK, "connect", f"{self._address} in {_ms(begun)}")
             yield from self._look_at_files()
-            yield from _good_for(f"certificate of {self._address}", client.certificate_ends(), OF_THE_SERVER)
+            yield from _good_for(
+                f"certificate of {self._address}", client.certificate_ends(), _REPLACE_THE_SERVERS
+            )
             yield from self._ask_versions(client)
             metadata = yield from self._ask_metadata(cluster)
             yield from self._check_advertised(cluster, metadata)
@@ -141,7 +144,9 @@ class Doctor:
             told = join_host_port(broker.host, broker.port)
             if finding.verdict is not Verdict.FAILED and told != self._address:
                 ends = cluster.leader(broker.node_id).certificate_ends()
-                yield from _good_for(f"certificate of {told}, node {broker.node_id}", ends, OF_THE_SERVER)
+                yield from _good_for(
+                    f"certificate of {told}, node {broker.node_id}", ends, _REPLACE_THE_SERVERS
+                )
         if not reached:
             raise Stop
 
@@ -158,7 +163,9 @@ class Doctor:
                 parse_certificate(one).ends for one in all_in_pem(trusted.read_text("ascii", "replace"))
             )
             soonest = min(all_ends, default=None)
-            yield from _good_for(f"--tls-ca {trusted}", soonest, "Get the one that comes after it")
+            yield from _good_for(
+                f"--tls-ca {trusted}", soonest, "Get the authority's next certificate, and add it to the file"
+            )
 
     def _check_broker(self, cluster: Cluster, metadata: Any, broker: Any) -> Finding:
         told = join_host_port(broker.host, broker.port)

@@ -56,7 +56,8 @@ _OPTIONS: Final = {
 @click.option(
     "--if-not-exists",
     is_flag=True,
-    help="A user who is there already is no failure, and stays as he is: for what runs before each start.",
+    help="Succeed if the user exists already, and leave him as he is: for a command that runs before each "
+    "start.",
 )
 @setting_options(InitSettings, _OPTIONS)
 def init(

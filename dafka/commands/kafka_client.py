@@ -43,7 +43,7 @@ class Trouble(Enum):
     CLOSED = "it closed the connection"
     NOT_KAFKA = "it does not answer as Kafka does"
     UNSUPPORTED = "it does not offer what is needed"
-    NO_TLS = "it ends the connection where TLS is to begin"
+    NO_TLS = "it does not speak TLS"
     UNTRUSTED = "nobody whom --tls-ca names, or this machine trusts, has signed its certificate"
     EXPIRED = "its certificate has ended"
     OTHER_NAME = "its certificate is for another name"

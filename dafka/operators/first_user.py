@@ -69,7 +69,8 @@ class UserExists(CommandFailed):
 def add_user(path: Path, kind: str, name: str, password: str, iterations: int) -> Path:
     """Make a user in the catalog of a data directory; where that is.
 
-    Raises UserExists; CommandFailed: the name is none; DataDirectoryRefused: a process uses the directory.
+    Raises UserExists; CommandFailed: nobody can have this name, or there are too many users;
+    DataDirectoryRefused: a process uses the directory.
     """
     credentials = _packed(name, password, iterations)
     directory = path / PLACES[kind]

@@ -135,7 +135,7 @@ def _read(files: CertificateFiles) -> tuple[ssl.SSLContext, ssl.SSLContext, date
         logger.warning("%s: it has ended, at %s: clients refuse it", files.certificate, ends.isoformat())
     elif left < ENDS_SOON:
         logger.warning(
-            "%s: it ends in %d days, at %s: put another one there, it is read again by itself",
+            "%s: it ends in %d days, at %s: replace the file; the gateway reads it again by itself",
             files.certificate,
             left.days,
             ends.isoformat(),
@@ -156,7 +156,8 @@ def _context(files: CertificateFiles) -> tuple[ssl.SSLContext, bytes]:
     except (OSError, ValueError) as error:
         raise BadCertificates(
             f"{_names(files.certificate, files.key)}: {_said(error)}; what is needed is a certificate with "
-            "its chain, and the private key that fits, both as PEM without a password, or a PKCS#12 store"
+            "its chain and the private key that fits, both as PEM, or a PKCS#12 store; the password of "
+            "either is in the file of --tls-certificate-password-file"
         ) from None
     return context, certificate
 
@@ -181,5 +182,5 @@ def _names(*paths: Path | None) -> str:
 
 def _said(error: OSError | ValueError) -> str:
     if isinstance(error, ssl.SSLError):
-        return error.reason or "something in it is not PEM"
+        return error.reason or "it is not PEM, or the password does not open the key"
     return getattr(error, "strerror", None) or str(error)

@@ -29,6 +29,10 @@ class BadStore(ValueError):
     """A store that is of no use. The message says why and what to do, and nothing of what is in it."""
 
 
+class LockedStore(BadStore):
+    """Its password is missing or wrong, or it is broken."""
+
+
 class Identity(NamedTuple):
     """A `key` and its certificates as PEM, its own one first; `certificate` is that one's DER. The key is
     encrypted with the password that was asked for.
@@ -95,7 +99,7 @@ def _opened(data: bytes, password: bytes | None) -> Any:
         if "password" not in str(error):
             raise BadStore("it is neither PEM nor PKCS#12") from None
         why = "it has a password" if password is None else "the password does not open it"
-        raise BadStore(f"{why}, or it is broken") from None
+        raise LockedStore(f"{why}, or it is broken") from None
 
 
 def _chain(own: Certificate, others: Sequence[Certificate]) -> list[Certificate]:

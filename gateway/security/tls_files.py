@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.security.certificate import first_in_pem
-from gateway.security.key_store import MAX_STORE_BYTES, BadStore, identity, is_store, trusted
+from gateway.security.key_store import MAX_STORE_BYTES, BadStore, LockedStore, identity, is_store, trusted
 from mesh.private_files import warn_if_readable
 
 MAX_PASSWORD_BYTES: Final = 1024
@@ -65,9 +65,10 @@ def authorities(path: Path, password_file: Path | None) -> dict[str, Any]:
 
 def _with_option(error: BadStore, password_file: Path | None, option: str) -> BadStore:
     """It, with the option that says where a password is, if one is missing or wrong."""
-    if "password" not in str(error):
+    if not isinstance(error, LockedStore):
         return error
-    return BadStore(f"{error}: {option} " + ("FILE says it" if password_file is None else str(password_file)))
+    given = "FILE" if password_file is None else str(password_file)
+    return BadStore(f"{error}; the password is given by {option} {given}")
 
 
 def _read(path: Path) -> bytes:

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-GOOD_INPUTS: Final = 200
+FIRST_INPUTS: Final = 200
 """Malformed ones that it begins with, beside the good ones."""
 
 INSTRUMENTED: Final = ["gateway", "wireproto", "jwt"]
@@ -33,7 +33,7 @@ def run(name: str, seconds: int, seed: int) -> None:
     chooser = random.Random(seed)
     where = Path(tempfile.mkdtemp(prefix=f"dafka-fuzz-{name}-"))
     target = targets.TARGETS[name]().__enter__()
-    for number, data in enumerate([*target.good, *(target.make(chooser) for _ in range(GOOD_INPUTS))]):
+    for number, data in enumerate([*target.good, *(target.make(chooser) for _ in range(FIRST_INPUTS))]):
         (where / f"{number:04}").write_bytes(data)
     arguments = [
         f"-max_total_time={seconds}",

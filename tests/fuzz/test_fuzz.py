@@ -1,6 +1,6 @@
 """Some hundred malformed inputs of each kind, and whether what watches over them would notice anything.
 
-`make fuzz` gives each target a million.
+`make fuzz` gives all targets together COUNT of them (100,000).
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def test_one_that_was_deleted_is_served_for_no_longer_than_a_lease(is_back: bool
                     if is_back and served[-1] > LEASE_SECONDS / 2:
                         await users.make(Deletion("alice", Hash.SHA_256.number))  # what it hears
             assert served[0] == pytest.approx(0, abs=STEP_SECONDS), "it goes on as it was"
-            longest = LEASE_SECONDS / 2 + 2 * STEP_SECONDS if is_back else LEASE_SECONDS + 2 * LOOK_SECONDS
+            longest = LEASE_SECONDS / 2 + 2 * STEP_SECONDS if is_back else LEASE_SECONDS + LOOK_SECONDS
             assert longest / 2 < served[-1] < longest
             nursery.cancel_scope.cancel()
 

@@ -100,14 +100,15 @@ def test_a_store_without_its_password_says_which_option_has_it(
     made: Path, tmp_path: Path, store: str
 ) -> None:
     wrong = password_file(tmp_path, "wrong")
-    with pytest.raises(BadCertificates, match=r"it has a password, .*: --tls-certificate-password-file FILE"):
+    given_by = r"it has a password, .* given by --tls-certificate-password-file FILE"
+    with pytest.raises(BadCertificates, match=given_by):
         Certificates(CertificateFiles(made / store))
     with pytest.raises(BadCertificates, match=r"the password does not open it.*password-file") as raised:
         Certificates(CertificateFiles(made / store, password_file=wrong))
     assert str(made / store) in str(raised.value)
     assert str(wrong) in str(raised.value)
     ca: dict[str, Any] = {"client_ca": made / store, "client_auth": ClientAuth.REQUIRED}
-    with pytest.raises(BadCertificates, match=r"it has a password, .*: --tls-ca-password-file FILE"):
+    with pytest.raises(BadCertificates, match=r"it has a password, .* given by --tls-ca-password-file FILE"):
         Certificates(files(made, "java.p12", **ca))
     with pytest.raises(BadCertificates, match=r"--tls-ca-password-file"):
         Certificates(files(made, "java.p12", **ca, ca_password_file=wrong))
