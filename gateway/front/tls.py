@@ -172,7 +172,7 @@ _HELLO_HEADER_BYTES: Final = 9
 """Of its record (RFC 8446, 5.1): kind, version, size; and of the message in it (4): kind, size."""
 _HANDSHAKE: Final = b"\x16"
 _CHANGE_OF_CIPHER: Final = b"\x14\x03\x03\0\x01\x01"
-"""A record that means nothing any more: clients send it before a second hello (RFC 8446, D.4)."""
+"""A record that means nothing any more: clients send one before a second hello (RFC 8446, D.4)."""
 _RETRY: Final = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
 """The "random" of a server's hello that asks for another one of the client (RFC 8446, 4.1.3)."""
 _RANDOM: Final = slice(11, 43)
@@ -184,9 +184,11 @@ def _is_begun(data: bytes) -> bool:
     """Whether enough has come to see how long the client's first message will be. Raises HandshakeFailed: it
     is too long, or in pieces that nobody makes. What is no TLS is left to OpenSSL, which knows what it is.
     """
-    while data.startswith(_CHANGE_OF_CIPHER):
+    if _CHANGE_OF_CIPHER.startswith(data[: len(_CHANGE_OF_CIPHER)]):
         data = data[len(_CHANGE_OF_CIPHER) :]
-    if data[:1] not in {_HANDSHAKE, b"", _CHANGE_OF_CIPHER[:1]}:
+        if data[:1] == _CHANGE_OF_CIPHER[:1]:
+            raise HandshakeFailed("it changes its cipher more than once before it says hello")
+    if data[:1] not in {_HANDSHAKE, b""}:
         return True
     if len(data) < _HELLO_HEADER_BYTES:
         return False

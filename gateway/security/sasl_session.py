@@ -34,6 +34,10 @@ LIFETIMES_FROM: Final = 1
 MIN_BETWEEN_HANDSHAKES_MS: Final = 1000
 """Sooner than that nobody authenticates again (``SaslServerAuthenticator``)."""
 
+MAX_UNKNOWN_VERSIONS: Final = 4
+"""ApiVersions of versions that are not known, before one that is: a client that begins with the newest that
+it knows needs one of them."""
+
 
 class Stage(Enum):
     """See above."""
@@ -99,6 +103,7 @@ class SaslSession:
         self._exchange: Exchange | None = None
         self._is_other_mechanism = False
         self._has_asked_versions = False
+        self._unknown_versions = 0
         self._began_ms = 0
         """When it was authenticated last."""
         self._ends_ms: int | None = None
@@ -123,7 +128,8 @@ class SaslSession:
     def judge(self, api_key: int, now_ms: int, *, is_known_version: bool = True) -> Verdict:
         """What becomes of a request that is neither SaslHandshake nor SaslAuthenticate.
 
-        An ApiVersions of a version that is not known gets its error, and the next one is the first.
+        An ApiVersions of a version that is not known gets its error, and the next one is the first; of such
+        there may be a few, so that nobody is answered without end who has not said who he is.
         """
         if self.stage is Stage.OPEN:
             return Verdict.CLOSE if self.is_over(now_ms) else Verdict.SERVE
@@ -132,7 +138,8 @@ class SaslSession:
         if api_key != ApiKey.API_VERSIONS or self._has_asked_versions:
             return Verdict.CLOSE
         self._has_asked_versions = is_known_version
-        return Verdict.SERVE
+        self._unknown_versions += not is_known_version
+        return Verdict.SERVE if self._unknown_versions <= MAX_UNKNOWN_VERSIONS else Verdict.CLOSE
 
     def is_over(self, now_ms: int) -> bool:
         """Whether the session has ended: only what authenticates it again is still listened to."""

@@ -137,7 +137,7 @@ def test_the_schemas_hold_with_security(secured: list[Object], version: str) -> 
 
 def test_its_listener_asks_who_comes_and_its_other_arguments_stay(secured: list[Object]) -> None:
     arguments: list[str] = sets(secured)["gateway"]["template"]["spec"]["containers"][0]["args"]
-    listeners = [one for one in arguments if one.startswith("--listen=")]
+    listeners = [one for one in arguments if one.startswith("--listen=INTERNAL=")]
     assert [one.split("@")[0] for one in listeners] == ["--listen=INTERNAL=SASL_SSL://0.0.0.0:9092"]
 
     assert {"--mesh-listen", "--mesh-advertise"} < {one.split("=")[0] for one in arguments}

@@ -134,6 +134,7 @@ def hello(size: int, record: int = 100) -> bytes:
         (hello(MAX_HELLO_BYTES + 1), f"its first message has {MAX_HELLO_BYTES + 1} bytes"),
         (hello(0xFFFFFF), "its first message has 16777215 bytes"),
         (b"\x16\x03\x01\0\x01\x01" + b"\x16\x03\x01\0\x01\x01", "its first record is too short"),
+        (b"\x14\x03\x03\0\x01\x01" * 5_000, "it changes its cipher more than once"),
     ],
 )
 @pytest.mark.parametrize("is_slow", [False, True])

@@ -6,7 +6,14 @@ import pytest
 
 from gateway.security.mechanism import Authenticated, Refused, Step
 from gateway.security.principal import Principal
-from gateway.security.sasl_session import SaslSession, Shaken, Stage, Told, Verdict
+from gateway.security.sasl_session import (
+    MAX_UNKNOWN_VERSIONS,
+    SaslSession,
+    Shaken,
+    Stage,
+    Told,
+    Verdict,
+)
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode
 
@@ -79,6 +86,13 @@ def test_before_that_nothing_but_one_question_for_versions(version: int) -> None
         assert made.judge(api, NOW) is Verdict.ILLEGAL_STATE
     assert made.handshake("ONE", 1, NOW) == Shaken(ILLEGAL, (), True)
     assert made.principal is None
+
+
+def test_unknown_versions_are_not_answered_without_end() -> None:
+    made = session()
+    for _ in range(MAX_UNKNOWN_VERSIONS):
+        assert made.judge(ApiKey.API_VERSIONS, NOW, is_known_version=False) is Verdict.SERVE
+    assert made.judge(ApiKey.API_VERSIONS, NOW, is_known_version=False) is Verdict.CLOSE
 
 
 def test_a_token_without_a_handshake() -> None:
