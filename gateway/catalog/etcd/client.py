@@ -22,8 +22,6 @@ from gateway.catalog.etcd.credentials import Identity
 from gateway.catalog.etcd.following import MAX_HELD_BYTES
 from gateway.catalog.etcd.words import (
     AUTHENTICATE,
-    INVALID_ARGUMENT,
-    UNAUTHENTICATED,
     WATCH,
     Body,
     NotSent,
@@ -31,6 +29,7 @@ from gateway.catalog.etcd.words import (
     Refused,
     Unknown,
     judge,
+    wants_token,
 )
 from mesh.protocol.endpoints import in_brackets
 
@@ -54,9 +53,6 @@ HEADERS: Final = (
     ("Grpc-Metadata-hasleader", "true"),
 )
 """Of each question."""
-
-_NO_TOKEN: Final = ("user name is empty", "invalid auth token", "revision of auth store is old")
-"""How messages begin, or go on behind "etcdserver: ", of a request without a token that is still good."""
 
 
 class Etcd:
@@ -145,7 +141,7 @@ class Line:
         etcd = self._etcd
         asked = etcd.member if member is None else member
         answer = await self.ask_once(path, body, asked, seconds)
-        if isinstance(answer, Refused) and etcd.has_user and _wants_token(answer):
+        if isinstance(answer, Refused) and etcd.has_user and wants_token(answer):
             refusal = await etcd.authenticate(self, asked)
             answer = refusal or await self.ask_once(path, body, asked, seconds)
         if isinstance(answer, Unknown | NotSent):
@@ -237,10 +233,3 @@ async def _bounded(connection: Connection) -> bytes | None:
             return None
         parts.append(part)
     return b"".join(parts)
-
-
-def _wants_token(refused: Refused) -> bool:
-    if refused.code == UNAUTHENTICATED:
-        return True
-    message = refused.message.removeprefix("etcdserver: ")
-    return refused.code == INVALID_ARGUMENT and message.startswith(_NO_TOKEN)
