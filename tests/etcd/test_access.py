@@ -27,6 +27,7 @@ from tests.peers.requirements import require
 
 SECONDS = 60.0
 USER, PASSWORD = "dafka", "secret"
+ROOT = Path(__file__).parents[2]
 
 Answer = Body | Refused | Unknown | NotSent
 
@@ -156,6 +157,22 @@ def file_of(folder: Path, password: str) -> Path:
 def test_a_user_and_its_password(with_users: Etcd, tmp_path: Path) -> None:
     known = Credentials(user=USER, password_file=file_of(tmp_path, PASSWORD))
     assert use(with_users.address, known) == b"after"
+
+
+def test_the_documented_commands_let_one_user_in(tmp_path: Path) -> None:
+    """With the right to its own prefix, and nobody else."""
+    page = (ROOT / "docs" / "operations.md").read_text()
+    lines = [line.strip() for line in page.splitlines() if line.startswith("      etcdctl ")]
+    with Etcd(tmp_path / "etcd") as etcd:
+        for command in " && ".join(lines).split(" && "):
+            asks = ["--interactive=false"] if " user add " in command else []
+            etcdctl(etcd, *command.split()[1:], *asks, told=PASSWORD)
+        orders = Credentials(user="orders", password_file=file_of(tmp_path, PASSWORD))
+        assert use(f"{etcd.address}/dafka/orders", orders) == b"after"
+        with pytest.raises(CatalogLost, match="permission denied"):
+            use(f"{etcd.address}/dafka/others", orders)
+        with pytest.raises(CatalogLost, match="user name is empty"):
+            use(f"{etcd.address}/dafka/orders", Credentials())
 
 
 @pytest.mark.parametrize(
