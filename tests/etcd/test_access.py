@@ -18,6 +18,7 @@ from dafka.processes.catalogs import open_etcd
 from dafka.settings import InitSettings
 from gateway.catalog.etcd.address import EtcdAddress
 from gateway.catalog.etcd.catalog import EtcdCatalog
+from gateway.catalog.etcd.client import Etcd as Members
 from gateway.catalog.etcd.client import Line
 from gateway.catalog.etcd.credentials import Credentials, Identity
 from gateway.catalog.etcd.words import RANGE, TXN, Body, NotSent, Refused, Unknown
@@ -237,6 +238,17 @@ def test_half_a_pair_is_not_used(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     assert "those from before are used" in caplog.text
     Certificates(tmp_path)
     assert identity.context() is not before
+
+
+def test_a_watch_without_a_token_gets_one(
+    with_users: Etcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The member is as good as it was."""
+    failures: list[str] = []
+    monkeypatch.setattr(Members, "failed", lambda *told: failures.append(told[-1]))
+    credentials = Credentials(user=USER, password_file=file_of(tmp_path, PASSWORD))
+    assert use(with_users.address, credentials) == b"after"
+    assert failures == []
 
 
 def test_a_member_that_forgot_its_tokens_gives_another_one(tmp_path: Path) -> None:

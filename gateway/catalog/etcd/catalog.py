@@ -410,7 +410,7 @@ class EtcdCatalog:
         tries = _Tries()
         while True:
             at = self._watched = self._etcd.member
-            before = self.revision
+            before, shown = self.revision, self._etcd.token
             try:
                 reason = await self._follow_at(at)
             except Compacted:
@@ -420,8 +420,19 @@ class EtcdCatalog:
             if self.revision != before:
                 tries = _Tries()
             logger.debug("the watch of %s at %s ended: %s", self.where, self._etcd.names[at], reason)
-            self._etcd.failed(at, reason)
+            if self._etcd.has_user and words.says_no_token(reason):
+                await self._authenticate(line, at, shown)
+            else:
+                self._etcd.failed(at, reason)
             await tries.pause()
+
+    async def _authenticate(self, line: Line, member: int, refused: str) -> None:
+        """Have another token for the watch than the one that was `refused`, if there is one to be had."""
+        wrong = await self._etcd.authenticate(line, member, refused)
+        if isinstance(wrong, Refused):
+            self._refused(wrong, 0)
+        elif wrong is not None:
+            self._etcd.failed(member, wrong.reason)
 
     async def _follow_at(self, member: int) -> str:
         """Follow the watch of a member until it ends, or is behind the others; why. Raises Compacted."""
