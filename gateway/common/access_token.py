@@ -14,6 +14,7 @@ from base64 import b64decode
 from pathlib import Path
 from typing import Final
 
+from gateway.common.file_looks import looks_of
 from mesh.private_files import warn_if_readable
 
 MIN_CHARS: Final = 16
@@ -44,7 +45,7 @@ class AccessToken:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._seen = self._looks()
+        self._seen = looks_of(path)
         self._token = _read(path)
 
     def _read_again(self) -> None:
@@ -60,7 +61,7 @@ class AccessToken:
         """Whether a header `Authorization` has it. Takes as long for one wrong token as for another of its
         length.
         """
-        if (looks := self._looks()) != self._seen:
+        if (looks := looks_of(self._path)) != self._seen:
             self._seen = looks
             self._read_again()
         scheme, _, shown = authorization.strip().partition(b" ")
@@ -75,14 +76,6 @@ class AccessToken:
             case _:
                 return False
         return hmac.compare_digest(token, self._token)
-
-    def _looks(self) -> tuple[int, int, int] | None:
-        """What tells that the file is another one than before."""
-        try:
-            found = self._path.stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _read(path: Path) -> bytes:

@@ -17,6 +17,7 @@ from typing import Final
 
 import trio
 
+from gateway.common.file_looks import Looks, looks_of_all
 from gateway.common.metrics import Figure, Gauge
 from gateway.security.certificate import ENDS_SOON, NotACertificate, parse_certificate
 from gateway.security.key_store import BadStore
@@ -94,13 +95,10 @@ class Certificates:
         """Until the certificate has ended; below 0: since."""
         return (self.ends - datetime.now(UTC)).total_seconds()
 
-    def _looks(self) -> tuple[tuple[int, int, int], ...]:
-        """What tells that a file is another one than before."""
+    def _looks(self) -> tuple[Looks, ...]:
         files = self._files
         passwords = files.password_file, files.ca_password_file
-        return tuple(
-            _stat(path) for path in (files.certificate, files.key, files.client_ca, *passwords) if path
-        )
+        return looks_of_all((files.certificate, files.key, files.client_ca, *passwords))
 
 
 CERTIFICATE: Final[Sequence[Figure[Certificates]]] = (
@@ -111,14 +109,6 @@ CERTIFICATE: Final[Sequence[Figure[Certificates]]] = (
     ),
 )
 """What is shown of it, where there are such listeners."""
-
-
-def _stat(path: Path) -> tuple[int, int, int]:
-    try:
-        found = path.stat()
-    except OSError:
-        return (0, 0, 0)
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _read(files: CertificateFiles) -> tuple[ssl.SSLContext, ssl.SSLContext, datetime]:

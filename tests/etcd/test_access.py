@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,24 +18,32 @@ from dafka.processes.catalogs import open_etcd
 from dafka.settings import InitSettings
 from gateway.catalog.etcd.address import EtcdAddress
 from gateway.catalog.etcd.catalog import EtcdCatalog
+from gateway.catalog.etcd.client import Etcd as Members
+from gateway.catalog.etcd.client import Line
 from gateway.catalog.etcd.credentials import Credentials, Identity
+from gateway.catalog.etcd.words import RANGE, TXN, Body, NotSent, Refused, Unknown
 from gateway.catalog.interface import CatalogLost
 from tests.peers.etcd import Etcd
 from tests.peers.requirements import require
 
 SECONDS = 60.0
 USER, PASSWORD = "dafka", "secret"
+ROOT = Path(__file__).parents[2]
+
+Answer = Body | Refused | Unknown | NotSent
 
 
-def use(address: str, credentials: Credentials) -> bytes:
-    """Change something there, and look at it."""
+def use_around(address: str, credentials: Credentials, change: Callable[[], None]) -> bytes:
+    """Change something there, have something else changed meanwhile, and change something again."""
 
     async def main() -> bytes:
         with trio.fail_after(SECONDS):
             catalog = await EtcdCatalog.open(EtcdAddress.parse(address), credentials)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(catalog.run)
-                await catalog.transact([], {"/key": b"value"})
+                await catalog.transact([], {"/key": b"before"})
+                await trio.to_thread.run_sync(change)
+                await catalog.transact([], {"/key": b"after"})
                 nursery.cancel_scope.cancel()
             entry = catalog.get("/key")
             await catalog.aclose()
@@ -42,6 +51,11 @@ def use(address: str, credentials: Credentials) -> bytes:
             return entry.value
 
     return trio.run(main)
+
+
+def use(address: str, credentials: Credentials) -> bytes:
+    """Change something there twice, and look at it."""
+    return use_around(address, credentials, lambda: None)
 
 
 class Certificates:
@@ -76,7 +90,7 @@ def encrypted(tmp_path_factory: pytest.TempPathFactory, certificates: Certificat
 
 def test_certificates_of_both_sides(encrypted: Etcd, certificates: Certificates) -> None:
     credentials = Credentials(certificates.ca, certificates.cert, certificates.key)
-    assert use(encrypted.address, credentials) == b"value"
+    assert use(encrypted.address, credentials) == b"after"
 
 
 @pytest.mark.parametrize(
@@ -143,38 +157,59 @@ def file_of(folder: Path, password: str) -> Path:
 
 def test_a_user_and_its_password(with_users: Etcd, tmp_path: Path) -> None:
     known = Credentials(user=USER, password_file=file_of(tmp_path, PASSWORD))
-    assert use(with_users.address, known) == b"value"
+    assert use(with_users.address, known) == b"after"
+
+
+def test_the_documented_commands_let_one_user_in(tmp_path: Path) -> None:
+    """With the right to its own prefix, and nobody else."""
+    page = (ROOT / "docs" / "operations.md").read_text()
+    lines = [line.strip() for line in page.splitlines() if line.startswith("      etcdctl ")]
+    with Etcd(tmp_path / "etcd") as etcd:
+        for command in " && ".join(lines).split(" && "):
+            asks = ["--interactive=false"] if " user add " in command else []
+            etcdctl(etcd, *command.split()[1:], *asks, told=PASSWORD)
+        orders = Credentials(user="orders", password_file=file_of(tmp_path, PASSWORD))
+        assert use(f"{etcd.address}/dafka/orders", orders) == b"after"
+        with pytest.raises(CatalogLost, match="permission denied"):
+            use(f"{etcd.address}/dafka/others", orders)
+        with pytest.raises(CatalogLost, match="user name is empty"):
+            use(f"{etcd.address}/dafka/orders", Credentials())
 
 
 @pytest.mark.parametrize(
-    ("prefix", "user", "password"),
-    [("", "", ""), ("", USER, "wrong"), ("", "nobody", PASSWORD), ("/other", USER, PASSWORD)],
+    ("prefix", "user", "password", "advice"),
+    [
+        ("", "", "", "--catalog-user and --catalog-password-file"),
+        ("", USER, "wrong", "--catalog-user and --catalog-password-file"),
+        ("", "nobody", PASSWORD, "--catalog-user and --catalog-password-file"),
+        ("/other", USER, PASSWORD, "etcdctl role grant-permission"),
+    ],
     ids=["nobody", "wrong password", "unknown user", "another prefix"],
 )
-def test_who_may_not_is_told(with_users: Etcd, tmp_path: Path, prefix: str, user: str, password: str) -> None:
-    credentials = Credentials(user=user, password_file=file_of(tmp_path, password))
-    with pytest.raises(CatalogLost, match=r"is not open to this gateway .*etcdctl role grant-permission"):
-        use(f"{with_users.address}{prefix}", credentials)
+def test_who_may_not_is_told(
+    with_users: Etcd, tmp_path: Path, prefix: str, user: str, password: str, advice: str
+) -> None:
+    file = file_of(tmp_path, password) if user else None
+    with pytest.raises(CatalogLost, match="is not open to this gateway") as told:
+        use(f"{with_users.address}{prefix}", Credentials(user=user, password_file=file))
+    assert advice in str(told.value)
 
 
-def use_around(address: str, credentials: Credentials, change: Callable[[], None]) -> bytes:
-    """Change something there, have something else changed meanwhile, and change something again."""
+@pytest.mark.parametrize("path", [RANGE, TXN], ids=["at the start", "while it runs"])
+def test_a_token_may_be_refused_twice(
+    with_users: Etcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Whoever manages users makes all tokens old, also the one that was just given."""
+    ask_once, refusals = Line.ask_once, iter([Refused(3, "etcdserver: revision of auth store is old")] * 4)
 
-    async def main() -> bytes:
-        with trio.fail_after(SECONDS):
-            catalog = await EtcdCatalog.open(EtcdAddress.parse(address), credentials)
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(catalog.run)
-                await catalog.transact([], {"/key": b"before"})
-                await trio.to_thread.run_sync(change)
-                await catalog.transact([], {"/key": b"after"})
-                nursery.cancel_scope.cancel()
-            entry = catalog.get("/key")
-            await catalog.aclose()
-            assert entry is not None
-            return entry.value
+    async def refuse(line: Line, asked: str, body: Body, member: int, seconds: float) -> Answer:
+        refusal = next(refusals, None) if asked == path else None
+        return refusal or await ask_once(line, asked, body, member, seconds)
 
-    return trio.run(main)
+    monkeypatch.setattr(Line, "ask_once", refuse)
+    credentials = Credentials(user=USER, password_file=file_of(tmp_path, PASSWORD))
+    assert use(with_users.address, credentials) == b"after"
+    assert next(refusals, None) is None
 
 
 def test_all_certificates_are_replaced_while_it_runs(
@@ -205,6 +240,17 @@ def test_half_a_pair_is_not_used(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     assert identity.context() is not before
 
 
+def test_a_watch_without_a_token_gets_one(
+    with_users: Etcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The member is as good as it was."""
+    failures: list[str] = []
+    monkeypatch.setattr(Members, "failed", lambda *told: failures.append(told[-1]))
+    credentials = Credentials(user=USER, password_file=file_of(tmp_path, PASSWORD))
+    assert use(with_users.address, credentials) == b"after"
+    assert failures == []
+
+
 def test_a_member_that_forgot_its_tokens_gives_another_one(tmp_path: Path) -> None:
     """Members keep them in memory."""
     with Etcd(tmp_path / "etcd") as etcd:
@@ -219,27 +265,51 @@ def test_a_member_that_forgot_its_tokens_gives_another_one(tmp_path: Path) -> No
         assert use_around(etcd.address, credentials, restart) == b"after"
 
 
-def test_a_password_is_replaced_while_it_runs(with_users: Etcd, tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", ["file", "etcd"])
+def test_a_password_is_replaced_while_it_runs(
+    with_users: Etcd, tmp_path: Path, caplog: pytest.LogCaptureFixture, first: str
+) -> None:
+    """In either order: with the wrong one it is tried again, and nothing ends."""
     file = file_of(tmp_path, PASSWORD)
 
-    def set_password(password: str) -> None:
-        file.write_text(password)
-        member = with_users.members[0].address
-        command = [require("etcdctl"), f"--endpoints={member}", "--user=root:root", "user", "passwd", USER]
-        subprocess.run(
-            [*command, "--interactive=false"],
-            input=f"{password}\n",
-            env={**os.environ, "ETCDCTL_API": "3"},
-            text=True,
-            check=True,
-            capture_output=True,
-        )
+    def replace() -> None:
+        if first == "file":
+            file.write_text("another")
+            set_password(with_users, "another")
+        else:
+            set_password(with_users, "another")
+            wait_for(lambda: "authentication failed" in caplog.text)
+            file.write_text("another")
 
     credentials = Credentials(user=USER, password_file=file)
     try:
-        assert use_around(with_users.address, credentials, lambda: set_password("another")) == b"after"
+        assert use_around(with_users.address, credentials, replace) == b"after"
     finally:
-        set_password(PASSWORD)
+        set_password(with_users, PASSWORD)
+
+
+def set_password(etcd: Etcd, password: str) -> None:
+    """Of `USER`, as the documentation says it."""
+    etcdctl(etcd, "--user=root:root", "user", "passwd", USER, "--interactive=false", told=password)
+
+
+def etcdctl(etcd: Etcd, *words: str, told: str = "") -> None:
+    subprocess.run(
+        [require("etcdctl"), f"--endpoints={etcd.members[0].address}", *words],
+        input=f"{told}\n",
+        env={**os.environ, "ETCDCTL_API": "3"},
+        text=True,
+        check=True,
+        capture_output=True,
+    )
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    """Raises AssertionError: it did not come to that."""
+    deadline = time.monotonic() + SECONDS / 2
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_all_of_it_from_the_command_line(

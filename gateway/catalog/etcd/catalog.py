@@ -41,8 +41,7 @@ from gateway.catalog.etcd.content import Content, has_gone_on, seen_in
 from gateway.catalog.etcd.credentials import Credentials
 from gateway.catalog.etcd.following import Compacted, Following, WatchEnded
 from gateway.catalog.etcd.loading import (
-    NO_SPACE,
-    NOT_ALLOWED,
+    NotNow,
     Unreachable,
     load,
     load_made,
@@ -330,14 +329,11 @@ class EtcdCatalog:
         """Something is not taken. Raises LeaseNotFound; CatalogLost, if it never will."""
         if answer.code == words.NOT_FOUND and "lease" in answer.message:
             raise LeaseNotFound(lease) if lease else self._lose(self._forgotten())
-        if answer.code == words.RESOURCE_EXHAUSTED and "space" in answer.message:
-            self._complain(f"the catalog {self.where} is full: {NO_SPACE}")
-        elif answer.code in (words.PERMISSION_DENIED, words.UNAUTHENTICATED) or "user name" in answer.message:
-            self._complain(
-                f"the catalog {self.where} is not open to this gateway ({answer.message}): {NOT_ALLOWED}"
-            )
+        why = refused(self.where, answer)
+        if isinstance(why, NotNow):
+            self._complain(str(why))
         elif answer.code != words.RESOURCE_EXHAUSTED or "larger" in answer.message:
-            raise self._lose(refused(self.where, answer))
+            raise self._lose(why)
 
     def _complain(self, text: str) -> None:
         if self._refusal != text:
@@ -414,17 +410,29 @@ class EtcdCatalog:
         tries = _Tries()
         while True:
             at = self._watched = self._etcd.member
-            before = self.revision
+            before, shown = self.revision, self._etcd.token
             try:
                 reason = await self._follow_at(at)
             except Compacted:
-                await self._load_anew(line)
+                if not await self._load_anew(line):
+                    await tries.pause()
                 continue
             if self.revision != before:
                 tries = _Tries()
             logger.debug("the watch of %s at %s ended: %s", self.where, self._etcd.names[at], reason)
-            self._etcd.failed(at, reason)
+            if self._etcd.has_user and words.says_no_token(reason):
+                await self._authenticate(line, at, shown)
+            else:
+                self._etcd.failed(at, reason)
             await tries.pause()
+
+    async def _authenticate(self, line: Line, member: int, refused: str) -> None:
+        """Have another token for the watch than the one that was `refused`, if there is one to be had."""
+        wrong = await self._etcd.authenticate(line, member, refused)
+        if isinstance(wrong, Refused):
+            self._refused(wrong, 0)
+        elif wrong is not None:
+            self._etcd.failed(member, wrong.reason)
 
     async def _follow_at(self, member: int) -> str:
         """Follow the watch of a member until it ends, or is behind the others; why. Raises Compacted."""
@@ -452,15 +460,21 @@ class EtcdCatalog:
             raise Compacted
         return reason
 
-    async def _load_anew(self, line: Line) -> None:
-        """Read everything, as changes were forgotten that the mirror does not have."""
+    async def _load_anew(self, line: Line) -> bool:
+        """Read everything, as changes were forgotten that the mirror does not have; False: it is to be begun
+        anew, with the watch.
+        """
         try:
             newer = await load(self._etcd, line, self._names, self.where)
         except Unreachable:
-            return  # it is begun anew, with the watch
+            return False
+        except NotNow as refusal:
+            self._complain(str(refusal))
+            return False
         except CatalogLost as lost:
             raise self._lose(lost) from None
         self._take(self._content.replace(newer))
+        return True
 
     def _take(self, changes: list[Change] | WentBack) -> None:
         """The mirror has these. Raises CatalogLost."""

@@ -22,8 +22,6 @@ from gateway.catalog.etcd.credentials import Identity
 from gateway.catalog.etcd.following import MAX_HELD_BYTES
 from gateway.catalog.etcd.words import (
     AUTHENTICATE,
-    INVALID_ARGUMENT,
-    UNAUTHENTICATED,
     WATCH,
     Body,
     NotSent,
@@ -31,6 +29,7 @@ from gateway.catalog.etcd.words import (
     Refused,
     Unknown,
     judge,
+    wants_token,
 )
 from mesh.protocol.endpoints import in_brackets
 
@@ -39,6 +38,9 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS: Final = 2.0
 """Longest wait for an answer: an election takes 1 to 2 s, and members without a leader say so at once."""
+
+AGAIN_SECONDS: Final = 1.0
+"""Before a password that was refused is tried again: etcd spends a tenth of a second of a core on each."""
 
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 """Bytes of an answer: a page of a thousand usual entries has half a million, and a smaller one is asked for
@@ -55,9 +57,6 @@ HEADERS: Final = (
 )
 """Of each question."""
 
-_NO_TOKEN: Final = ("user name is empty", "invalid auth token", "revision of auth store is old")
-"""How messages begin, or go on behind "etcdserver: ", of a request without a token that is still good."""
-
 
 class Etcd:
     """The members. `member` is the one that is asked first: one that fails is followed by the next."""
@@ -70,7 +69,10 @@ class Etcd:
         """What was wrong with a member when it was asked last, of those that did not answer."""
         self._members = members
         self._identity = Identity(credentials)
-        self._token = ""
+        self.token = ""
+        """What requests show; another one once `authenticate` has got it."""
+        self._wrong: tuple[str, float, Refused] | None = None
+        """The password that was refused last, when, and how."""
         self._lines: list[Line] = []
         self._authenticating = trio.Lock()
 
@@ -91,8 +93,8 @@ class Etcd:
         if seconds is not None:
             headers.append(("Grpc-Timeout", f"{int(seconds * 1000)}m"))
         # Who asks for a new token with one that is no longer good gets none.
-        if self._token and path != AUTHENTICATE:
-            headers.append(("Authorization", self._token))
+        if self.token and path != AUTHENTICATE:
+            headers.append(("Authorization", self.token))
         return headers
 
     def failed(self, member: int, reason: str) -> None:
@@ -109,18 +111,29 @@ class Etcd:
         """What is wrong with each member that did not answer."""
         return "; ".join(f"{self.names[each]}: {reason}" for each, reason in sorted(self.failures.items()))
 
-    async def authenticate(self, line: Line, member: int) -> Refused | Unknown | NotSent | None:
-        """Have a token that is good; what is wrong otherwise."""
-        old = self._token
+    async def authenticate(self, line: Line, member: int, refused: str) -> Refused | Unknown | NotSent | None:
+        """Have another token than the one that was `refused`; what is wrong otherwise."""
         async with self._authenticating:
-            if self._token != old:
+            if self.token != refused:
                 return None  # somebody else has one now
-            body = {"name": self._identity.user, "password": self._identity.password()}
+            password = self._identity.password()
+            if (refusal := self._refusal_of(password)) is not None:
+                return refusal
+            body = {"name": self._identity.user, "password": password}
             answer = await line.ask_once(AUTHENTICATE, body, member, ANSWER_SECONDS)
+            if isinstance(answer, Refused):
+                self._wrong = password, trio.current_time(), answer
             if not isinstance(answer, dict):
                 return answer
-            self._token = str(answer.get("token", ""))
+            self.token = str(answer.get("token", ""))
             return None
+
+    def _refusal_of(self, password: str) -> Refused | None:
+        """How it was refused a moment ago."""
+        if self._wrong is None:
+            return None
+        wrong, at, refusal = self._wrong
+        return refusal if password == wrong and trio.current_time() < at + AGAIN_SECONDS else None
 
     @property
     def has_user(self) -> bool:
@@ -144,9 +157,10 @@ class Line:
         """The answer of a member; authenticates where that is needed."""
         etcd = self._etcd
         asked = etcd.member if member is None else member
+        shown = etcd.token
         answer = await self.ask_once(path, body, asked, seconds)
-        if isinstance(answer, Refused) and etcd.has_user and _wants_token(answer):
-            refusal = await etcd.authenticate(self, asked)
+        if isinstance(answer, Refused) and etcd.has_user and wants_token(answer):
+            refusal = await etcd.authenticate(self, asked, shown)
             answer = refusal or await self.ask_once(path, body, asked, seconds)
         if isinstance(answer, Unknown | NotSent):
             etcd.failed(asked, answer.reason)
@@ -237,10 +251,3 @@ async def _bounded(connection: Connection) -> bytes | None:
             return None
         parts.append(part)
     return b"".join(parts)
-
-
-def _wants_token(refused: Refused) -> bool:
-    if refused.code == UNAUTHENTICATED:
-        return True
-    message = refused.message.removeprefix("etcdserver: ")
-    return refused.code == INVALID_ARGUMENT and message.startswith(_NO_TOKEN)

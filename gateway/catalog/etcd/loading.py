@@ -10,6 +10,7 @@ import trio
 from gateway.catalog.etcd.client import TOO_LONG
 from gateway.catalog.etcd.content import Content
 from gateway.catalog.etcd.words import (
+    NO_USERS,
     PERMISSION_DENIED,
     RANGE,
     RESOURCE_EXHAUSTED,
@@ -20,11 +21,13 @@ from gateway.catalog.etcd.words import (
     Refused,
     end_of_prefix,
     is_at,
+    is_nobody,
     kvs,
     page,
     put,
     revision,
     txn,
+    wants_token,
 )
 from gateway.catalog.interface import CatalogLost
 
@@ -46,6 +49,13 @@ NOT_ALLOWED: Final = (
     " --prefix=true readwrite PREFIX/), or name another one with --catalog-user"
 )
 
+UNKNOWN: Final = (
+    "--catalog-user and --catalog-password-file have to name a user that etcd knows, and the password that it"
+    " has there (etcdctl user passwd USER)"
+)
+
+NEEDS_NO_USER: Final = "have etcd ask who its clients are (etcdctl auth enable), or leave --catalog-user away"
+
 NO_SPACE: Final = (
     "etcd has used its quota, and takes nothing until it is compacted and defragmented and its alarm is"
     ' disarmed (docs/operations.md, "etcd has no space"); --quota-backend-bytes raises the quota'
@@ -56,12 +66,19 @@ class Unreachable(CatalogLost):
     """No member of etcd has answered a start."""
 
 
+class NotNow(CatalogLost):
+    """etcd does not take this, and will when somebody has mended what the message names: a gateway that runs
+    tries it again.
+    """
+
+
 class Changed(Exception):
     """What was read piece by piece is no longer there as it was: it is read again."""
 
 
 async def ask_any(etcd: Etcd, line: Line, path: str, body: Body, where: str) -> Body:
     """The answer of some member, at a start. Raises Unreachable, CatalogLost, Changed; TooLong."""
+    refusal: Refused | None = None
     with trio.move_on_after(LOAD_SECONDS):
         while True:
             for _ in etcd.names:
@@ -71,8 +88,12 @@ async def ask_any(etcd: Etcd, line: Line, path: str, body: Body, where: str) -> 
                 if answer is TOO_LONG:
                     raise TooLong
                 if isinstance(answer, Refused):
-                    raise refused(where, answer)
+                    refusal = answer
+                    if not (etcd.has_user and wants_token(answer)):
+                        raise refused(where, answer)
             await trio.sleep(PAUSE_SECONDS)
+    if refusal is not None:
+        raise refused(where, refusal)
     raise Unreachable(
         f"the catalog {where} cannot be reached: {etcd.complaint}. Start etcd, or correct --catalog; where"
         " its members ask for TLS or a user, --catalog-ca, --catalog-cert and --catalog-user say so"
@@ -85,16 +106,15 @@ class TooLong(Exception):
 
 def refused(where: str, answer: Refused) -> CatalogLost | Changed:
     """What is wrong when etcd has refused something."""
-    if (
-        answer.code == PERMISSION_DENIED
-        or "authentication" in answer.message
-        or "user name" in answer.message
-    ):
-        return CatalogLost(
-            f"the catalog {where} is not open to this gateway ({answer.message}): {NOT_ALLOWED}"
-        )
+    closed = f"the catalog {where} is not open to this gateway ({answer.message})"
+    if is_nobody(answer):
+        return NotNow(f"{closed}: {UNKNOWN}")
+    if NO_USERS in answer.message:
+        return NotNow(f"{closed}: {NEEDS_NO_USER}")
+    if answer.code == PERMISSION_DENIED:
+        return NotNow(f"{closed}: {NOT_ALLOWED}")
     if answer.code == RESOURCE_EXHAUSTED and "space" in answer.message:
-        return CatalogLost(f"the catalog {where} is full: {NO_SPACE}")
+        return NotNow(f"the catalog {where} is full: {NO_SPACE}")
     if "compacted" in answer.message:
         return Changed()
     return CatalogLost(
@@ -106,7 +126,8 @@ def refused(where: str, answer: Refused) -> CatalogLost | Changed:
 async def load(etcd: Etcd, line: Line, names: Names, where: str) -> Content:
     """What is there now.
 
-    Raises CatalogLost: no member answers (Unreachable), etcd refuses, or what is there is no catalog.
+    Raises CatalogLost: no member answers (Unreachable), etcd refuses (NotNow, if somebody can mend it there),
+    or what is there is no catalog.
     """
     while True:
         try:

@@ -48,6 +48,12 @@ _NOTHING_DONE: Final = frozenset(
 )
 """The codes of what etcd looked at and did not do."""
 
+_NO_TOKEN: Final = ("user name is empty", "invalid auth token", "revision of auth store is old")
+"""What messages say of a request without a token that is still good."""
+
+NO_USERS: Final = "authentication is not enabled"
+"""What the message says of a token that is asked for where nobody needs one."""
+
 MAX_SHOWN: Final = 200
 """Characters of a message of etcd's that people are shown."""
 
@@ -246,3 +252,20 @@ def judge_error(told: Mapping[str, Any]) -> Refused | Unknown:
     if isinstance(code, int) and code in _NOTHING_DONE:
         return Refused(code, message)
     return Unknown(message)
+
+
+def wants_token(refused: Refused) -> bool:
+    """Whether another token, of the same user, may be all that is needed."""
+    return refused.code == UNAUTHENTICATED or (
+        refused.code == INVALID_ARGUMENT and says_no_token(refused.message)
+    )
+
+
+def says_no_token(message: str) -> bool:
+    return any(text in message for text in _NO_TOKEN)
+
+
+def is_nobody(refused: Refused) -> bool:
+    """Whether etcd does not know who asks: a user or a password is wrong, or there is none."""
+    message = refused.message
+    return wants_token(refused) or "authentication failed" in message or "user name" in message
