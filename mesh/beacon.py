@@ -247,6 +247,12 @@ class Beacon:
     # what follows -----------------------------------------------------------------------------------------
 
     def _do(self, effects: Sequence[Effect]) -> None:
+        # Before links are made anew, which forgets what became of their attempts.
+        explained = {
+            effect.endpoint
+            for effect in effects
+            if isinstance(effect, Unreached) and self._node.is_explained(str(effect.endpoint))
+        }
         for effect in effects:
             match effect:
                 case Connect(endpoint, key):
@@ -257,7 +263,7 @@ class Beacon:
                     self._node.disconnect(str(endpoint))
                 case Greet():
                     self._hurry()
-                case Unreached(node, endpoint):
+                case Unreached(node, endpoint) if endpoint not in explained:
                     logger.warning(
                         "node %s says that it is at %s, and cannot be reached there: is it bound to that "
                         "address (--mesh-listen), is the port open, and is what it tells others right "

@@ -71,6 +71,11 @@ class KeyedLinks:
         if self._nursery is not None:
             self._nursery.start_soon(self._serve, endpoint, link)
 
+    def is_explained(self, endpoint: str) -> bool:
+        """Whether its attempts have shown why there is no link to it: then that is in the log."""
+        link = self._links.get(endpoint)
+        return link is not None and link.attempts.cause(trio.current_time()) is not None
+
     def disconnect(self, endpoint: str) -> bool:
         """Whether there was such a link."""
         link = self._links.pop(endpoint, None)

@@ -82,6 +82,10 @@ class Node:
         else:
             self._subscriber.connect(endpoint)
 
+    def is_explained(self, endpoint: str) -> bool:
+        """Whether it is in the log why there is no link to this endpoint."""
+        return self._keyed.is_explained(endpoint)
+
     def disconnect(self, endpoint: str) -> None:
         if not self._keyed.disconnect(endpoint):
             self._subscriber.disconnect(endpoint)

@@ -89,10 +89,13 @@ def init(directory_: Path, name: str, role: str, subjects: Sequence[str]) -> Non
 @click.argument("files", metavar="CERTIFICATE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 def add(directory_: Path, files: Sequence[Path]) -> None:
     """Add them."""
+    directory.check_has_key(directory_)
     found = [_certificate(file / OWN if file.is_dir() else file) for file in files]
+    known = set(directory.read_members(directory_).values())
     for one in found:
         directory.add(directory_, one)
-        click.echo(f"{one.name}, a {one.role}: known in {directory_}")
+        what = "known already" if one in known else "added"
+        click.echo(f"{one.name}, a {one.role} ({one.short_key}): {what} in {directory_}")
 
 
 @keys.command(
@@ -126,6 +129,7 @@ def list_command(directory_: Path, as_json: bool) -> None:
 @click.option("--key", default="", metavar="KEY", help="Of several keys of it, the one that begins so.")
 def remove(directory_: Path, name: str, key: str) -> None:
     """Remove it."""
+    directory.check_has_key(directory_)
     for file in directory.remove(directory_, name, key):
         click.echo(f"{file} is removed")
 

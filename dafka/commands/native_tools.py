@@ -12,6 +12,7 @@ from dafka.processes.mesh_keys import keys_of
 from dafka.settings import NativeSettings
 from mesh.beacon import Beacon
 from mesh.joining import join_mesh
+from mesh.keys.directory import KeysRefused
 from mesh.keys.roles import Role
 from mesh.native.consumer import NativeConsumer
 from mesh.native.producer import NativeProducer
@@ -76,9 +77,15 @@ def join(context: Context, node: Node, settings: NativeSettings) -> Beacon:
 def produce(settings: NativeSettings, subject: str, stores: int, wait_seconds: float) -> None:
     """Each line of standard input becomes a record. Returns when `stores` stores have acknowledged all.
 
-    Raises NotAcknowledged, LineTooLong, EndpointTaken, possibly in an exception group.
+    Raises KeysRefused; NotAcknowledged, LineTooLong, EndpointTaken, possibly in an exception group.
     """
-    context = Context(keys_of(settings, Role.PRODUCER))
+    keys = keys_of(settings, Role.PRODUCER)
+    if keys is not None and not keys.own.may_publish(subject):
+        raise KeysRefused(
+            f"{keys.path} may not publish {subject!r}: its key has the subjects "
+            f"{', '.join(keys.own.subjects)}. Make one with --subject {subject}: 'dafka keys init'"
+        )
+    context = Context(keys)
     try:
         trio.run(_produce, context, settings, subject, stores, wait_seconds)
     finally:

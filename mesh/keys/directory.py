@@ -29,6 +29,9 @@ SUFFIX = ".key"
 MAX_FILE_BYTES = 16 * 1024
 """A certificate has some hundred bytes, and up to `MAX_SUBJECTS` subjects."""
 
+NAMED_DIRECTORIES = 5
+"""Directories with keys that are named where one above them was given."""
+
 MAX_MEMBERS = 1024
 """Certificates of one mesh: as many nodes as a tower speaks of."""
 
@@ -48,16 +51,29 @@ def read_own(path: Path) -> Certificate:
     file = path / OWN_SECRET
     try:
         found = _read(file, private=True)
-    except FileNotFoundError:
-        raise KeysRefused(
-            f"{path} has no {OWN_SECRET}: make this node's key with 'dafka keys init {path} --name NAME "
-            "--role ROLE'"
-        ) from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise KeysRefused(_no_key(path)) from None
     except (OSError, BadCertificate) as error:
         raise KeysRefused(f"{file}: {_why(error)}. Put back the file that 'dafka keys init' made") from None
     if not found.secret:
         raise KeysRefused(f"{file} has no secret key: put back the file that 'dafka keys init' made")
     return found
+
+
+def check_has_key(path: Path) -> None:
+    """Raises `KeysRefused`: no process has its keys in this directory."""
+    if not (path / OWN_SECRET).is_file():
+        raise KeysRefused(_no_key(path))
+
+
+def _no_key(path: Path) -> str:
+    if path.is_file():
+        return f"{path} is a file: give the directory that it is in, {path.parent}"
+    below = [str(file.parent) for file in sorted(path.glob(f"*/{OWN_SECRET}"))[:NAMED_DIRECTORIES]]
+    if below:
+        return f"{path} has no {OWN_SECRET}, and {', '.join(below)} have: is one of them meant?"
+    missing = f"has no {OWN_SECRET}" if path.is_dir() else "is not there"
+    return f"{path} {missing}: make this node's key with 'dafka keys init {path} --name NAME --role ROLE'"
 
 
 def read_members(path: Path) -> dict[Path, Certificate]:

@@ -118,7 +118,7 @@ def test_the_keys_of_a_mesh_are_made(tmp_path: Path) -> None:
     *made, listed = check([blocks_of_keys[0]], tmp_path)
     assert made == []
     for node in ("tower-1", "store-1", "gateway-1"):
-        assert f"{node}, a {node[:-2]}: known in keys/store-1" in listed
+        assert re.search(rf"{node}, a {node[:-2]} \([0-9a-f]{{8}}\): added in keys/store-1", listed)
     assert "keys/store-1 has the key of store-1, a store" in listed
 
 

@@ -49,7 +49,7 @@ def put(text: str, *changes: tuple[str, str]) -> str:
 
 
 def java(folder: Path) -> list[str]:
-    settings = put(on_the_page("properties", "ssl.truststore.location=server.pem"), ("...", PASSWORD))
+    settings = put(on_the_page("properties", "ssl.truststore.location=ca.pem"), ("...", PASSWORD))
     (folder / "alice-java.properties").write_text(settings)
     hello = put(
         (EXAMPLES / "java" / "Hello.java").read_text(),
@@ -119,7 +119,7 @@ def build(folder: Path, *command: str) -> None:
 
 @pytest.mark.parametrize("program", [java, aiokafka, go, javascript, c])
 def test_a_program_comes_in(secured: Secured, tmp_path: Path, program: Callable[[Path], list[str]]) -> None:
-    shutil.copy(secured.ca, tmp_path / "server.pem")
+    shutil.copy(secured.ca, tmp_path / "ca.pem")
     (tmp_path / "alice.password").write_text(f"{PASSWORD}\n")
     command = [*program(tmp_path), secured.address("SASL_SSL"), f"hello-{program.__name__}"]
     done = subprocess.run(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dafka.cli import run
-from mesh.keys.directory import OWN, OWN_SECRET, read_members, read_own
+from mesh.keys.directory import OWN, OWN_SECRET, KeysRefused, read_members, read_own
 from mesh.keys.roles import Role
 
 
@@ -97,3 +97,37 @@ def test_every_role_can_be_given(tmp_path: Path) -> None:
         more = ("--subject", "heat") if role is Role.PRODUCER else ()
         assert init(tmp_path / role, role.value, *more) == 0
         assert read_own(tmp_path / role).role is role
+
+
+def test_a_directory_without_a_key_is_nobodys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A name that was written wrong makes no directory that no process looks at."""
+    store = tmp_path / "store-1"
+    assert init(store, "store") == 0
+    for command in (["add", "{}", str(store)], ["remove", "{}", "store-1"], ["list", "{}"]):
+        for where, text in (
+            (tmp_path / "none", f"{tmp_path / 'none'} is not there: make this node's key"),
+            (tmp_path, f"has no own.key_secret, and {store} have: is one of them meant?"),
+        ):
+            capsys.readouterr()
+            assert run(["keys", *(word.format(where) for word in command)]) == 2
+            assert text in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+    with pytest.raises(KeysRefused, match=f"is a file: give the directory that it is in, {store}"):
+        read_own(store / OWN)
+
+
+def test_what_is_added_twice_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = tmp_path / "store-1"
+    assert init(store, "store") == 0
+    for what in ("added", "known already"):
+        capsys.readouterr()
+        assert run(["keys", "add", str(store), str(store)]) == 0
+        assert f": {what} in {store}" in capsys.readouterr().out
+
+
+def test_a_producer_is_told_its_subjects(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sensors = tmp_path / "sensors"
+    assert init(sensors, "producer", "--subject", "heat", "--subject", "rooms/*") == 0
+    assert run(["produce", "cold", "--mesh-keys", str(sensors)]) == 2
+    said = capsys.readouterr().err
+    assert f"{sensors} may not publish 'cold': its key has the subjects heat, rooms/*" in said
