@@ -70,7 +70,8 @@ def check_new_topic(
         )
     else:
         partitions, replication_factor = _check_numbers(broker, partitions, replication_factor)
-    check_room(broker, partitions, maker)
+    check_room(broker, partitions)
+    broker.topics.check_share(maker, partitions)
     return NewTopic(name, partitions, replication_factor, kept, maker)
 
 
@@ -156,8 +157,8 @@ def _check_assignments(
     return len(seen), 1
 
 
-def check_room(broker: Cluster, partitions: int, maker: str) -> None:
-    """Whether there may be so many more, on the account of `maker`. Raises KafkaError: POLICY_VIOLATION."""
+def check_room(broker: Cluster, partitions: int) -> None:
+    """Whether there may be so many more, whoever's they are. Raises KafkaError: POLICY_VIOLATION."""
     existing = broker.topics.partition_count()
     if existing + partitions > MAX_PARTITIONS:
         raise KafkaError(
@@ -165,7 +166,6 @@ def check_room(broker: Cluster, partitions: int, maker: str) -> None:
             f"There are {existing} partitions already and {partitions} more would exceed the limit of "
             f"{MAX_PARTITIONS}.",
         )
-    broker.topics.check_share(maker, partitions)
 
 
 def check_replicas(broker: Cluster, broker_ids: Sequence[int]) -> None:

@@ -247,25 +247,24 @@ class Cluster:
                 raise exists from None
             await self.following.take()
 
-    async def add_partitions(self, topic: Topic, count: int, *, is_trusted: bool = True) -> None:
-        """Have a topic of `count` partitions; the new ones serve at once. `is_trusted`: who asks may have the
-        topic's maker exceed his share.
+    async def add_partitions(self, topic: Topic, count: int, *, asker: str = "") -> None:
+        """Have a topic of `count` partitions; the new ones serve at once. It is on the account of `asker`
+        then ("": it stays on whose it is).
 
         Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION or INVALID_PARTITIONS when somebody else was faster;
-        POLICY_VIOLATION: the catalog is too large for a store, or the topic's maker has too many partitions.
+        POLICY_VIOLATION: the catalog is too large for a store, or `asker` would have too many partitions.
         """
         self._check_size()
-        await self.changes.make(partial(self._add_partitions, topic, count, is_trusted=is_trusted))
+        await self.changes.make(partial(self._add_partitions, topic, count, asker))
 
-    async def _add_partitions(self, topic: Topic, count: int, *, is_trusted: bool) -> None:
+    async def _add_partitions(self, topic: Topic, count: int, asker: str) -> None:
         self._check_there(topic)
         before = len(topic.partitions)
         if count <= before:
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {before} partition(s).")
-        if not is_trusted:
-            self.topics.check_share(topic.maker, count - before)
+        self.topics.check_growth(topic, asker, count)
         with self.following.making(topic):
-            await self._put_topic(topic, topic_record(topic, partitions=count))
+            await self._put_topic(topic, topic_record(topic, partitions=count, maker=asker))
             await self.following.take()
 
     async def alter_topic(self, topic: Topic, change: ChangeConfigs) -> None:

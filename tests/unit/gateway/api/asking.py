@@ -118,6 +118,9 @@ class FakeTopics:
         if maker and self.refused is not None:
             raise self.refused
 
+    def check_growth(self, topic: Any, asker: str, count: int) -> None:
+        self.check_share(asker, count - len(topic.partitions))
+
     def get(self, name: str) -> Any:
         return self.topics.get(name)
 
@@ -292,10 +295,11 @@ class FakeBroker:
         topic.configs, topic.replication_factor, topic.maker = configs, replication_factor, maker
         return topic
 
-    async def add_partitions(self, topic: Any, count: int, **_: Any) -> None:
+    async def add_partitions(self, topic: Any, count: int, *, asker: str = "") -> None:
         await trio.lowlevel.checkpoint()
         if self.failure:
             raise self.failure
+        topic.maker = asker or topic.maker
         topic.partitions = [
             *topic.partitions, *(FakePartition(index) for index in range(len(topic.partitions), count))
         ]  # fmt: skip

@@ -126,7 +126,7 @@ def test_whose_a_topic_is_is_known_to_both_and_stays_so() -> None:
         most = two.first.topics.shares.share("User:a")
         for ask in (
             partial(two.first.create_topic, "more", most - 4, {}, 1, maker="User:a"),
-            partial(two.first.add_partitions, made, most + 1, is_trusted=False),
+            partial(two.first.add_partitions, made, most + 1, asker="User:a"),
         ):
             with pytest.raises(KafkaError) as raised:
                 await ask()
@@ -135,6 +135,47 @@ def test_whose_a_topic_is_is_known_to_both_and_stays_so() -> None:
         await wait_all_tasks_blocked()
         for broker in (two.first, two.second):
             assert broker.topics.shares.held("User:a") == broker.topics.shares.used == 0
+
+    run(body)
+
+
+@pytest.mark.parametrize("maker", ["", "User:a"])
+def test_a_topic_is_on_the_account_of_who_extended_it_last(maker: str) -> None:
+    async def body(two: Two) -> None:
+        made = await two.first.create_topic("orders", 3, {}, 1, maker=maker)
+        await two.first.add_partitions(made, 5, asker="User:b")
+        await wait_all_tasks_blocked()
+        for broker in (two.first, two.second):
+            assert (broker.topics.shares.held("User:b"), broker.topics.shares.used) == (5, 5)
+            assert broker.topics.shares.held("User:a") == 0
+        await two.first.add_partitions(made, 6)  # by a super user
+        await wait_all_tasks_blocked()
+        for broker in (two.first, two.second):
+            assert (broker.topics.shares.held("User:b"), broker.topics.shares.used) == (6, 6)
+
+    run(body)
+
+
+def test_one_who_may_alter_topics_cannot_have_all_partitions() -> None:
+    """Whoever has made them, and however small the steps are."""
+
+    async def body(two: Two) -> None:
+        topics = [
+            await two.first.create_topic("nobodys", 1, {}, 1),
+            await two.first.create_topic("hers", 1, {}, 1, maker="User:a"),
+            await two.first.create_topic("his", 1, {}, 1, maker="User:b"),
+        ]
+        two.first.topics.shares.total = two.second.topics.shares.total = 64
+
+        async def grow(topic: Topic) -> None:
+            for count in range(2, 64):
+                await two.first.add_partitions(topic, count, asker="User:b")
+
+        for topic in topics:
+            with pytest.raises(KafkaError, match="POLICY_VIOLATION"):
+                await grow(topic)
+        assert two.first.topics.shares.held("User:b") <= 32
+        await two.first.create_topic("more of hers", 15, {}, 1, maker="User:a")
 
     run(body)
 
