@@ -13,6 +13,7 @@ from gateway.configs.internal import COMPACTED_TOPICS, MIN_INTERNAL_MESSAGE_BYTE
 from gateway.log.context import LogContext
 from gateway.log.partition import Partition
 from gateway.log.topic import Topic
+from gateway.security.principal import MAX_NAME_CHARS, USER, Principal
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 INTERNAL_SEGMENT_BYTES: Final = 4 * 1024 * 1024
@@ -27,7 +28,7 @@ Kafka advises against more than 4,000 per broker. Beyond it a topic is POLICY_VI
 the topics that one principal has made, or was the last to add partitions to, may have half of what others
 leave."""
 
-MAX_MAKER_CHARS: Final = 300
+MAX_MAKER_CHARS: Final = len(str(Principal(USER, ""))) + MAX_NAME_CHARS
 """Characters of a maker that are believed: "User:" and the longest name that somebody may have."""
 
 

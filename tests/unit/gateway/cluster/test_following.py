@@ -17,6 +17,7 @@ from gateway.cluster.feature_levels import PREFERRED_LEADERS
 from gateway.cluster.features import FeatureMissing
 from gateway.cluster.scram_users import Deletion, Refusal
 from gateway.cluster.stores import StoreEntry
+from gateway.cluster.topics import topic_record
 from gateway.leadership.records import FinalizedFeatures, pack_features
 from gateway.leadership.slots import slot_of
 from gateway.log.partition import PartitionState
@@ -152,6 +153,20 @@ def test_a_topic_is_on_the_account_of_who_extended_it_last(maker: str) -> None:
         await wait_all_tasks_blocked()
         for broker in (two.first, two.second):
             assert (broker.topics.shares.held("User:b"), broker.topics.shares.used) == (6, 6)
+
+    run(body)
+
+
+def test_an_older_gateway_that_drops_the_maker_makes_the_topic_nobodys() -> None:
+    async def body(two: Two) -> None:
+        made = await two.first.create_topic("orders", 3, {}, 1, maker="User:a")
+        record = keys.unpack(topic_record(made, partitions=4))
+        del record["maker"]
+        await put_many(two.catalog, {keys.topic_key("orders"): keys.pack(record)})
+        await two.first.following.take()
+        await wait_all_tasks_blocked()
+        for broker in (two.first, two.second):
+            assert (broker.topics.shares.held("User:a"), broker.topics.shares.used) == (0, 4)
 
     run(body)
 

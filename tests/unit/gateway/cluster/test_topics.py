@@ -19,6 +19,7 @@ from gateway.cluster.topics import (
 from gateway.configs.internal import COMPACTED_TOPICS, MIN_INTERNAL_MESSAGE_BYTES
 from gateway.log.partition import Partition
 from gateway.log.topic import Topic
+from gateway.security.principal import MAX_NAME_CHARS, USER, Principal
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 
@@ -139,6 +140,12 @@ def test_a_record_has_its_maker_where_there_is_one() -> None:
     assert keys.unpack(owned)["maker"] == "User:a"
     assert keys.unpack(topic_record(of("User:a", "orders", 0), maker="User:b"))["maker"] == "User:b"
     assert topic_of(cast(Any, None), Entry(keys.topic_key("orders"), owned, 1, 1)).maker == "User:a"
+
+
+def test_the_longest_name_of_a_certificate_is_a_maker() -> None:
+    longest = str(Principal(USER, "x" * MAX_NAME_CHARS))
+    record = topic_record(of(longest, "orders", 0))
+    assert topic_of(cast(Any, None), Entry(keys.topic_key("orders"), record, 1, 1)).maker == longest
 
 
 @pytest.mark.parametrize("maker", [None, 7, ["User:a"], "x" * (MAX_MAKER_CHARS + 1)])
