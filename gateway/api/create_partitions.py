@@ -31,7 +31,6 @@ from gateway.administration.topic_creation import (
     MAX_PARTITIONS_PER_REQUEST,
     bad_assignment,
     check_replicas,
-    check_room,
 )
 from gateway.answers.denied import permitted
 from gateway.answers.element_limit import MAX_CHANGED, check_elements
@@ -132,7 +131,6 @@ def _check(broker: Broker, wanted: Any, left: int, asker: str) -> Topic:
             ErrorCode.POLICY_VIOLATION,
             f"One request may make {MAX_PARTITIONS_PER_REQUEST} partitions: ask for fewer at a time.",
         )
-    check_room(broker, additional)
     broker.topics.check_growth(topic, asker, wanted.count)
     return topic
 

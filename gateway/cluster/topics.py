@@ -90,21 +90,34 @@ class Topics:
         self.shares.move(topic.maker, maker, len(topic.partitions))
         topic.maker = maker
 
+    def check_room(self, maker: str, partitions: int) -> None:
+        """Whether there may be so many partitions more, on the account of `maker` ("": of nobody). Raises
+        KafkaError: POLICY_VIOLATION.
+        """
+        if self._partitions + partitions > self.shares.total:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"There are {self._partitions} partitions already and {partitions} more would exceed the "
+                f"limit of {self.shares.total}.",
+            )
+        self._check_share(maker, partitions)
+
     def check_growth(self, topic: Topic, asker: str, count: int) -> None:
         """Whether `asker` ("": nobody, who may) may have a topic of `count` partitions, which is on his
         account then, whoever has made it: he can use up nobody else's share, and has no more by what others
         have made. Raises KafkaError: POLICY_VIOLATION.
         """
+        self.check_room("", count - len(topic.partitions))
         if not asker:
             return
         before = topic.maker
         self.is_of(topic, asker)
         try:
-            self.check_share(asker, count - len(topic.partitions))
+            self._check_share(asker, count - len(topic.partitions))
         finally:
             self.is_of(topic, before)
 
-    def check_share(self, maker: str, partitions: int) -> None:
+    def _check_share(self, maker: str, partitions: int) -> None:
         """Whether the topics of `maker` may have so many partitions more. Raises KafkaError:
         POLICY_VIOLATION.
         """

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from gateway.administration import topic_creation
 from gateway.api import create_partitions
 from gateway.security.access import UNRESTRICTED
 from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
@@ -136,9 +135,9 @@ def test_an_assignment_to_this_node_is_what_is_done_anyway() -> None:
 
 
 def test_the_numbers_of_partitions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_creation, "MAX_PARTITIONS", 10)
     monkeypatch.setattr(create_partitions, "MAX_PARTITIONS_PER_REQUEST", 6)
     broker = FakeBroker()
+    broker.topics.most = 10
     broker.add("a")
     broker.add("b")
     ((_, code, message),) = create(broker, topic("a", 8))

@@ -171,6 +171,33 @@ def test_an_older_gateway_that_drops_the_maker_makes_the_topic_nobodys() -> None
     run(body)
 
 
+def test_topics_that_are_made_at_once_have_no_more_partitions_than_there_may_be() -> None:
+    """Each was looked at when there was room for it."""
+
+    async def body(two: Two) -> None:
+        two.first.topics.shares.total = 10
+        made = await two.first.create_topic("orders", 2, {}, 1)
+        refused: list[str] = []
+
+        async def ask(change: Awaitable[object]) -> None:
+            try:
+                await change
+            except KafkaError as error:
+                refused.append(str(error))
+
+        async with trio.open_nursery() as nursery:
+            for name in "abc":
+                nursery.start_soon(ask, two.first.create_topic(name, 4, {}, 1))
+            nursery.start_soon(ask, two.first.add_partitions(made, 6))
+        assert two.first.topics.partition_count() == 10
+        refusal = "There are 10 partitions already and 4 more would exceed the limit of 10."
+        assert refused == [f"POLICY_VIOLATION: {refusal}"] * 2
+        # Groups and transactions are kept in some, however many there are.
+        await two.first.create_topic("__consumer_offsets", 5, {}, 1)
+
+    run(body)
+
+
 def test_one_who_may_alter_topics_cannot_have_all_partitions() -> None:
     """Whoever has made them, and however small the steps are."""
 

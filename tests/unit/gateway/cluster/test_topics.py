@@ -79,7 +79,7 @@ def of(maker: str, name: str, partitions: int) -> Topic:
 
 def refused(topics: Topics, maker: str, partitions: int) -> str:
     with pytest.raises(KafkaError) as raised:
-        topics.check_share(maker, partitions)
+        topics.check_room(maker, partitions)
     assert raised.value.code is ErrorCode.POLICY_VIOLATION
     return raised.value.message
 
@@ -88,15 +88,15 @@ def test_one_principal_has_half_of_what_others_leave(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(topics_module, "MAX_PARTITIONS", 100)
     topics = Topics()
     topics.add(of("", "of nobody", 20))
-    topics.check_share("User:a", 40)
+    topics.check_room("User:a", 40)
     topics.add(of("User:a", "first", 40))
     assert refused(topics, "User:a", 1) == (
         "The topics that User:a has made or extended have 40 partitions, and 1 more would be too many: they "
         "may have 40, half of what others leave of 100. Delete topics that are not needed, or ask a super "
         "user to make these partitions."
     )
-    topics.check_share("", 1)
-    topics.check_share("User:b", 20)
+    topics.check_room("", 1)
+    topics.check_room("User:b", 20)
     refused(topics, "User:b", 21)
 
 
@@ -104,14 +104,14 @@ def test_what_grows_counts_and_what_is_deleted_is_given_back(monkeypatch: pytest
     monkeypatch.setattr(topics_module, "MAX_PARTITIONS", 10)
     topics, mine = Topics(), of("User:a", "mine", 2)
     topics.add(mine)
-    topics.check_share("User:a", 3)
+    topics.check_room("User:a", 3)
     mine.partitions = mine.partitions * 2
     topics.grew(mine, 2)
-    topics.check_share("User:a", 1)
+    topics.check_room("User:a", 1)
     refused(topics, "User:a", 2)
     topics.remove(mine)
     assert topics.partition_count() == 0
-    topics.check_share("User:a", 5)
+    topics.check_room("User:a", 5)
 
 
 def test_who_adds_partitions_has_the_topic_on_his_account(monkeypatch: pytest.MonkeyPatch) -> None:
