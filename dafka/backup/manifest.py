@@ -131,13 +131,14 @@ class SavedPartition:
 
 @dataclass(frozen=True, slots=True)
 class SavedTopic:
-    """A topic; `id` in hex."""
+    """A topic; `id` in hex, `maker` as in `gateway.log.topic.Topic`."""
 
     name: str
     id: str
     partitions: int
     replication_factor: int
     configs: Mapping[str, str]
+    maker: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ class Restoring:
         await self._find_tails()
         await self._put_cluster()
         await self._put_missing(self._manifest.security_entries.items())
-        await self._put_missing(map(_topic_entry, self._manifest.topics))
+        await self._put_missing(map(topic_entry, self._manifest.topics))
         async with trio.open_nursery() as nursery:
             for each in self._planned:
                 await self._limit.acquire()
@@ -236,14 +236,16 @@ ANOTHER: Final = (
 )
 
 
-def _topic_entry(topic: SavedTopic) -> tuple[str, bytes]:
-    """Of the catalog."""
-    record = {
+def topic_entry(topic: SavedTopic) -> tuple[str, bytes]:
+    """Of the catalog (`gateway.cluster.topics.topic_record`)."""
+    record: dict[str, Any] = {
         "id": topic.id,
         "partitions": topic.partitions,
         "replication_factor": topic.replication_factor,
         "configs": topic.configs,
     }
+    if topic.maker:
+        record["maker"] = topic.maker
     return keys.topic_key(topic.name), keys.pack(record)
 
 

@@ -117,6 +117,7 @@ class BackupRequestHandlers:
                         "partitions": len(topic.partitions),
                         "replication_factor": topic.replication_factor,
                         "configs": topic.configs,
+                        **({"maker": topic.maker} if topic.maker else {}),
                     }
                     for topic in self._broker.topics.all()
                 ],

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gateway.cluster.topics import MAX_PARTITIONS
 from gateway.common.log_limit import warn_once
 from gateway.common.topic_names import invalid_topic_name
 from gateway.configs.internal import new_internal_configs
@@ -70,7 +69,7 @@ def check_new_topic(
         )
     else:
         partitions, replication_factor = _check_numbers(broker, partitions, replication_factor)
-    check_room(broker, partitions, maker)
+    broker.topics.check_room(maker, partitions)
     return NewTopic(name, partitions, replication_factor, kept, maker)
 
 
@@ -154,18 +153,6 @@ def _check_assignments(
     if seen != set(range(len(seen))):
         raise bad_assignment("partitions should be a consecutive 0-based integer sequence")
     return len(seen), 1
-
-
-def check_room(broker: Cluster, partitions: int, maker: str) -> None:
-    """Whether there may be so many more, on the account of `maker`. Raises KafkaError: POLICY_VIOLATION."""
-    existing = broker.topics.partition_count()
-    if existing + partitions > MAX_PARTITIONS:
-        raise KafkaError(
-            ErrorCode.POLICY_VIOLATION,
-            f"There are {existing} partitions already and {partitions} more would exceed the limit of "
-            f"{MAX_PARTITIONS}.",
-        )
-    broker.topics.check_share(maker, partitions)
 
 
 def check_replicas(broker: Cluster, broker_ids: Sequence[int]) -> None:

@@ -17,7 +17,8 @@ Differs from Kafka
   Kafka adds partitions to its internal topics, too, and then does not find the groups that were kept there:
   INVALID_PARTITIONS here. Assignments by hand may name this node only. The number of partitions of all topics
   together is limited (`gateway.cluster.topics.MAX_PARTITIONS`), and so is the number that one
-  request may make: POLICY_VIOLATION.
+  request may make: POLICY_VIOLATION. Where there are ACLs, whoever adds partitions and is no super user has
+  the whole topic on his account from then on, whoever has made it: it has to fit into what he may have.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ from gateway.administration.topic_creation import (
     MAX_PARTITIONS_PER_REQUEST,
     bad_assignment,
     check_replicas,
-    check_room,
 )
 from gateway.answers.denied import permitted
 from gateway.answers.element_limit import MAX_CHANGED, check_elements
@@ -74,13 +74,13 @@ async def create_partitions(request: Request, broker: Broker) -> Response:
     for wanted in allowed:
         await request.work.before(CONFIGS)
         try:
-            is_trusted = not request.access.maker
-            topic = _check(broker, wanted, left, is_trusted=is_trusted)
+            asker = request.access.maker
+            topic = _check(broker, wanted, left, asker)
             additional = wanted.count - len(topic.partitions)
             charge_partitions(request, additional, strict_from=STRICT_FROM_VERSION)
             left -= additional
             if not body.validate_only:
-                await broker.add_partitions(topic, wanted.count, is_trusted=is_trusted)
+                await broker.add_partitions(topic, wanted.count, asker=asker)
         except KafkaError as error:
             results.append(_result(wanted.name, error.code, error.message))
         else:
@@ -98,9 +98,9 @@ def _timed_out(topic: Any) -> Any:
     return _result(topic.name, ErrorCode.REQUEST_TIMED_OUT)
 
 
-def _check(broker: Broker, wanted: Any, left: int, *, is_trusted: bool) -> Topic:
-    """The topic, if it may have so many partitions (`ReplicationControlManager.createPartitions`): on the
-    account of its maker, unless who asks is trusted with it.
+def _check(broker: Broker, wanted: Any, left: int, asker: str) -> Topic:
+    """The topic, if it may have so many partitions (`ReplicationControlManager.createPartitions`), on the
+    account of `asker` ("": of whose it is).
 
     Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT or
     POLICY_VIOLATION.
@@ -131,7 +131,7 @@ def _check(broker: Broker, wanted: Any, left: int, *, is_trusted: bool) -> Topic
             ErrorCode.POLICY_VIOLATION,
             f"One request may make {MAX_PARTITIONS_PER_REQUEST} partitions: ask for fewer at a time.",
         )
-    check_room(broker, additional, "" if is_trusted else topic.maker)
+    broker.topics.check_growth(topic, asker, wanted.count)
     return topic
 
 

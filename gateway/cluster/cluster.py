@@ -31,6 +31,7 @@ from gateway.cluster.stores import Stores
 from gateway.cluster.topics import Topics, build_topic, load_topics, topic_record
 from gateway.common.log_limit import LogLimit
 from gateway.common.settings import LogSettings
+from gateway.common.topic_names import is_internal
 from gateway.configs.broker_validation import CLEANER_BACKOFF, parse_broker_integer
 from gateway.leadership.slots import topic_id_for
 from gateway.log.appends import Completions
@@ -214,14 +215,16 @@ class Cluster:
     ) -> Topic:
         """Make a topic, on the account of `maker` ("": nobody's); it serves at once. Raises KafkaError:
         TOPIC_ALREADY_EXISTS, or NOT_CONTROLLER: too few stores have vouched for the catalog yet; or
-        POLICY_VIOLATION: the catalog is too large for a store, or the maker has too many partitions; or
+        POLICY_VIOLATION: the catalog is too large for a store, or there are too many partitions, or too many
+        of the maker's; or
         UNSUPPORTED_VERSION: it needs a `feature`, which is not in effect.
         """
         await self._check_compared()
         self._check_size()
 
         async def create() -> Topic:
-            self.topics.check_share(maker, partitions)  # others of his may have been made meanwhile
+            if not is_internal(name):  # groups and transactions are kept there, however many others there are
+                self.topics.check_room(maker, partitions)  # others may have been made meanwhile
             topic_id = topic_id_for(name, uuid.uuid4())
             in_force = self.dynamic.in_force
             topic = build_topic(
@@ -247,25 +250,25 @@ class Cluster:
                 raise exists from None
             await self.following.take()
 
-    async def add_partitions(self, topic: Topic, count: int, *, is_trusted: bool = True) -> None:
-        """Have a topic of `count` partitions; the new ones serve at once. `is_trusted`: who asks may have the
-        topic's maker exceed his share.
+    async def add_partitions(self, topic: Topic, count: int, *, asker: str = "") -> None:
+        """Have a topic of `count` partitions; the new ones serve at once. It is on the account of `asker`
+        then ("": it stays on whose it is).
 
         Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION or INVALID_PARTITIONS when somebody else was faster;
-        POLICY_VIOLATION: the catalog is too large for a store, or the topic's maker has too many partitions.
+        POLICY_VIOLATION: the catalog is too large for a store, or there would be too many partitions, or too
+        many of the asker's.
         """
         self._check_size()
-        await self.changes.make(partial(self._add_partitions, topic, count, is_trusted=is_trusted))
+        await self.changes.make(partial(self._add_partitions, topic, count, asker))
 
-    async def _add_partitions(self, topic: Topic, count: int, *, is_trusted: bool) -> None:
+    async def _add_partitions(self, topic: Topic, count: int, asker: str) -> None:
         self._check_there(topic)
         before = len(topic.partitions)
         if count <= before:
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {before} partition(s).")
-        if not is_trusted:
-            self.topics.check_share(topic.maker, count - before)
+        self.topics.check_growth(topic, asker, count)
         with self.following.making(topic):
-            await self._put_topic(topic, topic_record(topic, partitions=count))
+            await self._put_topic(topic, topic_record(topic, partitions=count, maker=asker))
             await self.following.take()
 
     async def alter_topic(self, topic: Topic, change: ChangeConfigs) -> None:

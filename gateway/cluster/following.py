@@ -19,7 +19,7 @@ import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import HistoryLost
-from gateway.cluster.topics import apply_configs, topic_of
+from gateway.cluster.topics import apply_configs, maker_of, topic_of
 from gateway.log.partition import Partition
 
 if TYPE_CHECKING:
@@ -207,6 +207,7 @@ class Following:
     async def _alter(self, topic: Topic, entry: Entry, *, new: bool) -> None:
         value = keys.unpack(entry.value)
         topic.revision = entry.mod_revision
+        self._topics.is_of(topic, maker_of(value))
         if (count := value["partitions"]) > len(topic.partitions):
             added = [Partition(self._context, topic, index) for index in range(len(topic.partitions), count)]
             self._place(added)

@@ -432,4 +432,6 @@ def _add_topics(
             told = of_copy
             counts = {**counts, topic_id: max(counts[topic_id], of_copy["partitions"])}
         shape = {key: told[key] for key in ("replication_factor", "configs")}
+        if "maker" in told:  # the copy's: segments do not tell it
+            shape["maker"] = told["maker"]
         entries[keys.topic_key(name)] = keys.pack({"id": topic_id, "partitions": counts[topic_id]} | shape)

@@ -13,6 +13,7 @@ from gateway.configs.internal import COMPACTED_TOPICS, MIN_INTERNAL_MESSAGE_BYTE
 from gateway.log.context import LogContext
 from gateway.log.partition import Partition
 from gateway.log.topic import Topic
+from gateway.security.principal import MAX_NAME_CHARS, USER, Principal
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 INTERNAL_SEGMENT_BYTES: Final = 4 * 1024 * 1024
@@ -24,9 +25,10 @@ have: all of a partition is read before its groups are served, and the open segm
 MAX_PARTITIONS: Final = 20_000
 """Partitions of all topics together. Each takes some kilobytes of memory and has to be recovered at start;
 Kafka advises against more than 4,000 per broker. Beyond it a topic is POLICY_VIOLATION. Where there are ACLs,
-the topics that one principal has made may have half of what others leave."""
+the topics that one principal has made, or was the last to add partitions to, may have half of what others
+leave."""
 
-MAX_MAKER_CHARS: Final = 300
+MAX_MAKER_CHARS: Final = len(str(Principal(USER, ""))) + MAX_NAME_CHARS
 """Characters of a maker that are believed: "User:" and the longest name that somebody may have."""
 
 
@@ -83,7 +85,39 @@ class Topics:
         self._count(topic, partitions)
         self.changed()
 
-    def check_share(self, maker: str, partitions: int) -> None:
+    def is_of(self, topic: Topic, maker: str) -> None:
+        """A topic that is there is on somebody's account from now on."""
+        self.shares.move(topic.maker, maker, len(topic.partitions))
+        topic.maker = maker
+
+    def check_room(self, maker: str, partitions: int) -> None:
+        """Whether there may be so many partitions more, on the account of `maker` ("": of nobody). Raises
+        KafkaError: POLICY_VIOLATION.
+        """
+        if self._partitions + partitions > self.shares.total:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"There are {self._partitions} partitions already and {partitions} more would exceed the "
+                f"limit of {self.shares.total}.",
+            )
+        self._check_share(maker, partitions)
+
+    def check_growth(self, topic: Topic, asker: str, count: int) -> None:
+        """Whether `asker` ("": nobody, who may) may have a topic of `count` partitions, which is on his
+        account then, whoever has made it: he can use up nobody else's share, and has no more by what others
+        have made. Raises KafkaError: POLICY_VIOLATION.
+        """
+        self.check_room("", count - len(topic.partitions))
+        if not asker:
+            return
+        before = topic.maker
+        self.is_of(topic, asker)
+        try:
+            self._check_share(asker, count - len(topic.partitions))
+        finally:
+            self.is_of(topic, before)
+
+    def _check_share(self, maker: str, partitions: int) -> None:
         """Whether the topics of `maker` may have so many partitions more. Raises KafkaError:
         POLICY_VIOLATION.
         """
@@ -91,9 +125,10 @@ class Topics:
         if maker and not shares.has_room(maker, partitions):
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
-                f"The topics that {maker} has made have {shares.held(maker)} partitions, and {partitions} "
-                f"more would be too many: they may have {shares.share(maker)}, half of what others leave of "
-                f"{shares.total}. Delete topics that are not needed, or have a super user make it.",
+                f"The topics that {maker} has made or extended have {shares.held(maker)} partitions, and "
+                f"{partitions} more would be too many: they may have {shares.share(maker)}, half of what "
+                f"others leave of {shares.total}. Delete topics that are not needed, or ask a super user to "
+                "make these partitions.",
             )
 
     def _count(self, topic: Topic, partitions: int) -> None:
@@ -177,22 +212,27 @@ def topic_of(context: LogContext, entry: Entry, defaults: Mapping[str, str] | No
         value["replication_factor"],
         value["configs"],
         defaults,
-        _maker(value),
+        maker_of(value),
     )
     topic.revision = entry.mod_revision
     return topic
 
 
-def _maker(record: Mapping[str, Any]) -> str:
+def maker_of(record: Mapping[str, Any]) -> str:
     """Who is written down as the maker of a topic: since there are makers, and where there was one."""
     maker = record.get("maker", "")
     return maker if isinstance(maker, str) and len(maker) <= MAX_MAKER_CHARS else ""
 
 
 def topic_record(
-    topic: Topic, *, partitions: int | None = None, configs: Mapping[str, str] | None = None
+    topic: Topic,
+    *,
+    partitions: int | None = None,
+    configs: Mapping[str, str] | None = None,
+    maker: str = "",
 ) -> bytes:
-    """The catalog's value of a topic, with another number of partitions or other configs if they are given.
+    """The catalog's value of a topic, with another number of partitions, other configs or another maker if
+    they are given.
 
     Raises KafkaError: INVALID_CONFIG; the configs are too large together.
     """
@@ -202,8 +242,8 @@ def topic_record(
         "replication_factor": topic.replication_factor,
         "configs": topic.configs if configs is None else configs,
     }
-    if topic.maker:
-        fields["maker"] = topic.maker  # who does not know the field passes it over
+    if maker := maker or topic.maker:
+        fields["maker"] = maker  # who does not know the field passes it over
     record = keys.pack(fields)
     if len(record) > MAX_VALUE_BYTES:
         raise KafkaError(

@@ -22,13 +22,10 @@ from typing import Final, NamedTuple
 from gateway.common.pattern import InvalidPattern, Pattern
 from gateway.security.certificate import NotACertificate, parse_certificate
 from gateway.security.distinguished_name import distinguished_name
-from gateway.security.principal import USER, Principal
+from gateway.security.principal import MAX_NAME_CHARS, USER, Principal
 
 MAX_SUBJECT_BYTES: Final = 2_000
 """Of a subject that is looked at."""
-
-MAX_NAME_CHARS: Final = 1_000
-"""Of a principal's name: ACLs and logs have it, and each connection keeps it."""
 
 LINE_ENDS: Final = frozenset("\n\r\x85\u2028\u2029")
 """As Java's `.` has them."""

@@ -21,6 +21,10 @@ class InvalidPrincipal(ValueError):
 
 USER: Final = "User"
 
+MAX_NAME_CHARS: Final = 1_000
+"""Of a principal's name, the longest of which are a certificate's: ACLs and logs have it, and each connection
+keeps it."""
+
 ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 """Whoever comes in where nobody is asked who he is."""
 

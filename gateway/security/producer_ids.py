@@ -33,11 +33,10 @@ BOUND: Final = 1 << 62
 """Ids from here on say for whom they are."""
 
 COUNT_BITS: Final = 34
-"""Ids that there may be: 17 thousand million. What comes after them is for nobody in particular."""
+"""Bits of the count: 17 thousand million ids. An id with a larger count is for nobody in particular."""
 
 PROOF_BITS: Final = 20
-"""Who tries somebody else's id fits it once in so many bits' numbers, and is told nothing by a refusal that
-helps with the next one."""
+"""Bits of the proof: a guess is right once in 2^20, and a refusal tells nothing that helps with the next."""
 
 Whom: TypeAlias = Principal | str
 """A principal, or a transactional id."""
@@ -62,7 +61,9 @@ class ProducerIdBinding:
         self._mark = hashlib.blake2b(b"which secret it is", key=key, digest_size=1).digest()[0]
 
     def bind(self, count: int, whom: Whom) -> int:
-        """The id for `whom` with this count, which is not negative."""
+        """The id for `whom` with this count (0 or more). A count of more than COUNT_BITS is itself the id,
+        and anybody's.
+        """
         if count >> COUNT_BITS:
             return count
         high = BOUND | self._mark << (COUNT_BITS + PROOF_BITS)

@@ -190,7 +190,10 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
         new_producer_id: int | None = None
         while True:
             one = self._one(transactional_id, client)
-            outcome = one.machine.init_producer_id(request, self._now_ms(), new_producer_id)
+            keeps_id = self._keeps_id(one, request)
+            outcome = one.machine.init_producer_id(
+                request, self._now_ms(), new_producer_id, keeps_id=keeps_id
+            )
             if isinstance(outcome, Needs):
                 self._give_up_if_new(one)
                 new_producer_id = await self._cluster.allocate_producer_id(transactional_id)
@@ -198,6 +201,17 @@ class TransactionCoordinator(PartitionedCoordinator[Loaded]):
             if isinstance(outcome, Write) and outcome.answer.error is ErrorCode.NONE:
                 one.becomes_of(client)
             return await self.answer(self._enter(one, outcome))
+
+    def _keeps_id(self, one: Transaction, request: InitProducerId) -> bool:
+        """Whether a producer goes on with the producer id that there is. Not if that was given to somebody
+        else, as after a lost secret: nothing could be written with it. One that is anybody's stays only with
+        the producer that has it: a new one gets one that is bound to the transactional id.
+        """
+        owners, known = self._cluster.producer_id_owners, one.machine.metadata
+        if known is None:
+            return True
+        is_good = owners.is_of if request.names_producer else owners.is_bound_to
+        return is_good(known.producer_id, one.transactional_id)
 
     def begin_to_add(self, transactional_id: str, request: AddPartitions, client: str = NOBODY) -> Entered:
         """AddPartitionsToTxn and AddOffsetsToTxn, as far as `answer` waits for the log. Raises KafkaError as

@@ -3,6 +3,9 @@
 Pure. Each new producer of an id gets a higher epoch, or another producer id when the epochs are exhausted,
 and so fences those before it. One that names what it has gets the next epoch only if nobody came in between;
 it may ask for that once more, when the answer was lost.
+
+A producer id that is not to be kept (`gateway.transactions.coordinator` says which) counts as exhausted, with
+whatever epoch; Kafka has no such ids. An open transaction is aborted first, with its own id's next epoch.
 """
 
 from __future__ import annotations
@@ -51,9 +54,11 @@ def initialise(
     now_ms: int,
     server_version: int,
     new_producer_id: int | None,
+    *,
+    keeps_id: bool = True,
 ) -> Outcome:
     """What becomes of the id. `server_version`: the `transaction.version` by which the gateway itself aborts
-    a transaction.
+    a transaction. `keeps_id`: its producer id is good for another epoch, if there is one.
     """
     if known is None:
         if new_producer_id is None:
@@ -69,20 +74,29 @@ def initialise(
     if known.state is TransactionState.ONGOING:
         # The one that asks is told to ask again, and gets its epoch when the transaction is aborted.
         return fence(known, now_ms, server_version, new_producer_id, BUSY)
-    return _next(known, request, now_ms, new_producer_id)
+    return _next(known, request, now_ms, new_producer_id, has_next=keeps_id and not known.is_exhausted)
 
 
 def _is_known(known: TransactionMetadata, request: InitProducerId) -> bool:
     """Whether this is the present producer id, or the one before it with the last of its epochs."""
     if request.producer_id == known.producer_id:
         return True
-    return request.producer_id == known.previous_producer_id and is_exhausted(request.producer_epoch)
+    if request.producer_id != known.previous_producer_id:
+        return False
+    # One that was not kept had any epoch at last: the one before the first of this id.
+    is_last = known.producer_epoch == FIRST_EPOCH and request.producer_epoch == known.last_producer_epoch
+    return is_last or is_exhausted(request.producer_epoch)
 
 
 def _next(
-    known: TransactionMetadata, request: InitProducerId, now_ms: int, new_producer_id: int | None
+    known: TransactionMetadata,
+    request: InitProducerId,
+    now_ms: int,
+    new_producer_id: int | None,
+    *,
+    has_next: bool,
 ) -> Outcome:
-    """The next epoch of an id without a transaction."""
+    """The next epoch of an id without a transaction, or the first one of another producer id."""
     empty = replace(
         known,
         state=TransactionState.EMPTY,
@@ -97,7 +111,7 @@ def _next(
             return _given(empty)  # once more: nobody came in between, or there would be no last epoch
         return FENCED
     last = known.producer_epoch if request.names_producer else NO_EPOCH
-    if not known.is_exhausted:
+    if has_next:
         return _given(replace(empty, producer_epoch=known.producer_epoch + 1, last_producer_epoch=last))
     if new_producer_id is None:
         return Needs.PRODUCER_ID

@@ -42,13 +42,19 @@ class TransactionMachine:
     # requests ----------------------------------------------------------------------------------------------
 
     def init_producer_id(
-        self, request: InitProducerId, now_ms: int, new_producer_id: int | None = None
+        self,
+        request: InitProducerId,
+        now_ms: int,
+        new_producer_id: int | None = None,
+        *,
+        keeps_id: bool = True,
     ) -> Outcome:
-        """A producer begins, or goes on after an error."""
+        """A producer begins, or goes on after an error; `keeps_id` as for `initialise`."""
         if self.pending is not None:
             return BUSY
+        version = self._server_version()
         return self._decided(
-            initialise(self.metadata, request, now_ms, self._server_version(), new_producer_id)
+            initialise(self.metadata, request, now_ms, version, new_producer_id, keeps_id=keeps_id)
         )
 
     def add_partitions(self, request: AddPartitions, now_ms: int) -> Answer | Write:

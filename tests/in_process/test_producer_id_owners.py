@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,10 +18,12 @@ from kafka.protocol.producer import ProduceRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from gateway.catalog import keys
+from gateway.catalog.interface import Compare
 from gateway.front.listeners import ListenerSpec
-from gateway.security.producer_ids import BOUND
+from gateway.security.producer_ids import BOUND, ProducerIdBinding
 from gateway.security.protocol import SecurityProtocol
 from tests.differential.transactional import add_offsets, add_partitions, end, init
+from tests.differential.transactions import init_producer_id
 from tests.in_process import in_process, test_older_catalogs
 from tests.in_process.in_process import RawClient, running
 from tests.in_process.test_older_catalogs import Serving
@@ -215,6 +218,45 @@ def test_ids_that_were_given_before_are_anybodys(tmp_path: Path, monkeypatch: py
             assert await send(scene.alice, b"first", 4711, 0) is NONE
             assert await send(scene.bob, b"second", 4711, 1) is NONE
             assert await scene.values() == [(4711, b"first"), (4711, b"second")]
+
+    trio.run(main)
+
+
+def with_the_mark_of(secret: bytes) -> bytes:
+    """Another secret, whose ids cannot be told from those of this one: of 256 others one is."""
+    bound = ProducerIdBinding(secret).bind(0, "")
+    others = (number.to_bytes(32, "big") for number in range(100_000))
+    return next(other for other in others if ProducerIdBinding(other).is_mine(bound))
+
+
+@pytest.mark.parametrize("names", [False, True])
+def test_a_transactional_id_outlives_the_secret_also_where_another_one_has_the_same_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: bool
+) -> None:
+    """Its producer id is nobody's then: it is given another one."""
+
+    async def main() -> None:
+        data = tmp_path / "data"
+        async with serving(data, monkeypatch) as scene:
+            lost = (await ask_until_done(scene.alice, lambda: init("hers"))).producer_id
+            secret = scene.server.catalog.get(keys.SCRAM_SECRET)
+            assert secret is not None
+            other = with_the_mark_of(secret.value)
+            compare = Compare(keys.SCRAM_SECRET, secret.mod_revision)
+            await scene.server.catalog.transact([compare], {keys.SCRAM_SECRET: other})
+        async with serving(data, monkeypatch, is_new=False) as scene:
+            assert await send(scene.alice, b"first", lost, 0, name="hers", is_part=True) is NOT_ITS
+            has, epoch = (lost, 0) if names else (-1, -1)
+            begin = partial(init_producer_id, "hers", 4, producer_id=has, epoch=epoch)
+            begun = await ask_until_done(scene.alice, begin)
+            pid = begun.producer_id
+            assert (begun.error_code, begun.producer_epoch, pid == lost) == (NONE, 0, False)
+            added = await ask(scene.alice, add_partitions("hers", pid, 0, {"orders": [0]}))
+            assert added.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == NONE
+            assert await send(scene.alice, b"first", pid, 0, name="hers", is_part=True) is NONE
+            assert await send(scene.alice, b"late", lost, 0, name="hers", is_part=True) is NOT_ITS
+            assert (await ask_until_done(scene.alice, lambda: end("hers", pid, 0))).error_code == NONE
+            assert await scene.values() == [(pid, b"first")]
 
     trio.run(main)
 

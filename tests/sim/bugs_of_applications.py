@@ -40,8 +40,8 @@ def _epoch_not_bumped_at_fencing() -> Iterator[None]:
 
     next_epoch = initialising._next
 
-    def same(known: TransactionMetadata, *arguments: Any) -> Outcome:
-        outcome = next_epoch(known, *arguments)
+    def same(known: TransactionMetadata, *arguments: Any, **more: Any) -> Outcome:
+        outcome = next_epoch(known, *arguments, **more)
         if isinstance(outcome, Write) and outcome.metadata is not None:
             metadata = replace(outcome.metadata, producer_epoch=known.producer_epoch)
             return Write(metadata, Answer(ErrorCode.NONE, metadata.producer_id, metadata.producer_epoch))

@@ -12,7 +12,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID
 
-from gateway.front.principal_rules import MAX_NAME_CHARS, InvalidRules, NoPrincipal, PrincipalRules
+from gateway.front.principal_rules import InvalidRules, NoPrincipal, PrincipalRules
+from gateway.security.principal import MAX_NAME_CHARS
 from tests.fuzz.mutate import joined, mutated, taken_apart
 from tests.fuzz.target import Violation
 

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from gateway.administration import automatic_creation, topic_creation
+from gateway.administration import automatic_creation
 from gateway.administration.automatic_creation import AutomaticCreation
 from gateway.catalog.interface import CatalogFailed
 from gateway.common import log_limit
@@ -166,7 +166,7 @@ def test_too_many_in_one_request_are_not_created(
         creation.ask("h", ["a", "b", "c"])  # one of them is missing
         await trio.testing.wait_all_tasks_blocked()
         assert sorted(broker.topics.topics) == ["a", "b", "c"]
-        monkeypatch.setattr(topic_creation, "MAX_PARTITIONS", 7)
+        broker.topics.most = 7
         creation.ask("h", ["d"])
         await trio.testing.wait_all_tasks_blocked()
         assert (sorted(broker.topics.topics), creation.under_way) == (["a", "b", "c"], 0)

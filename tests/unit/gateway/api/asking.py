@@ -19,6 +19,7 @@ from gateway.cluster.gateways import OneGateway
 from gateway.cluster.producer_id_owners import ProducerIdOwners
 from gateway.cluster.quotas import Quotas, key_of
 from gateway.cluster.scram_users import Change, Refusal, ScramUsers
+from gateway.cluster.topics import MAX_PARTITIONS
 from gateway.common.budget import Budget
 from gateway.common.handlers import Request
 from gateway.common.topic_names import collision_key, is_internal
@@ -109,14 +110,24 @@ class FakePartition:
 class FakeTopics:
     def __init__(self) -> None:
         self.topics: dict[str, Any] = {}
+        self.most = MAX_PARTITIONS
         self.checked: list[tuple[str, int]] = []
         """Whose share was asked about, and for how many partitions."""
         self.refused: KafkaError | None = None
 
-    def check_share(self, maker: str, partitions: int) -> None:
+    def check_room(self, maker: str, partitions: int) -> None:
+        if (existing := self.partition_count()) + partitions > self.most:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"There are {existing} partitions already and {partitions} more would exceed the limit of "
+                f"{self.most}.",
+            )
         self.checked.append((maker, partitions))
         if maker and self.refused is not None:
             raise self.refused
+
+    def check_growth(self, topic: Any, asker: str, count: int) -> None:
+        self.check_room(asker, count - len(topic.partitions))
 
     def get(self, name: str) -> Any:
         return self.topics.get(name)
@@ -292,10 +303,11 @@ class FakeBroker:
         topic.configs, topic.replication_factor, topic.maker = configs, replication_factor, maker
         return topic
 
-    async def add_partitions(self, topic: Any, count: int, **_: Any) -> None:
+    async def add_partitions(self, topic: Any, count: int, *, asker: str = "") -> None:
         await trio.lowlevel.checkpoint()
         if self.failure:
             raise self.failure
+        topic.maker = asker or topic.maker
         topic.partitions = [
             *topic.partitions, *(FakePartition(index) for index in range(len(topic.partitions), count))
         ]  # fmt: skip

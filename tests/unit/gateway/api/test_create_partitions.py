@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from gateway.administration import topic_creation
 from gateway.api import create_partitions
 from gateway.security.access import UNRESTRICTED
 from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
-from tests.unit.gateway.api.asking import NODE_ID, FakeBroker, allowed, ask, request_class
+from tests.unit.gateway.api.asking import ALICE, NODE_ID, FakeBroker, allowed, ask, request_class
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 Create = request_class(37)
@@ -136,9 +135,9 @@ def test_an_assignment_to_this_node_is_what_is_done_anyway() -> None:
 
 
 def test_the_numbers_of_partitions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_creation, "MAX_PARTITIONS", 10)
     monkeypatch.setattr(create_partitions, "MAX_PARTITIONS_PER_REQUEST", 6)
     broker = FakeBroker()
+    broker.topics.most = 10
     broker.add("a")
     broker.add("b")
     ((_, code, message),) = create(broker, topic("a", 8))
@@ -218,12 +217,19 @@ def test_a_double_is_that_for_everybody_and_time_runs_out_only_for_what_may_be_c
     assert count(broker, "a") == 1
 
 
-def test_more_partitions_are_on_the_account_of_the_topics_maker() -> None:
+@pytest.mark.parametrize("maker", ["", "User:maker"])
+def test_more_partitions_are_on_the_account_of_who_asks_for_them(maker: str) -> None:
     broker = FakeBroker()
-    broker.add("a").maker = "User:maker"
-    broker.topics.refused = KafkaError(ErrorCode.POLICY_VIOLATION, "too many of the maker's")
+    broker.add("a").maker = maker
+    broker.topics.refused = KafkaError(ErrorCode.POLICY_VIOLATION, "too many of hers")
     broker.access = allowed(ALTER_A)
-    assert create(broker, topic("a", 3)) == [("a", 44, "too many of the maker's")]
-    assert broker.topics.checked == [("User:maker", 2)]
+    for only in (True, False):
+        assert create(broker, topic("a", 3), only=only) == [("a", 44, "too many of hers")]
+    assert broker.topics.checked == [(str(ALICE), 2)] * 2
     broker.access = UNRESTRICTED
     assert create(broker, topic("a", 3)) == [("a", 0, None)]
+    assert broker.topics.get("a").maker == maker
+    broker.topics.refused = None
+    broker.access = allowed(ALTER_A)
+    assert create(broker, topic("a", 4)) == [("a", 0, None)]
+    assert broker.topics.get("a").maker == str(ALICE)

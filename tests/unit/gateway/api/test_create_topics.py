@@ -9,7 +9,6 @@ from uuid import UUID
 import pytest
 import trio
 
-from gateway.administration import topic_creation
 from gateway.common import log_limit
 from gateway.security.access import UNRESTRICTED
 from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
@@ -255,8 +254,8 @@ def test_the_most_partitions_in_one_request() -> None:
 
 
 def test_the_partitions_of_all_topics_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_creation, "MAX_PARTITIONS", 10)
     broker = FakeBroker()
+    broker.topics.most = 10
     broker.add("old", 7)
     assert errors(broker, topic("a", 4), topic("b", 3), topic("c")) == [("a", 44), ("b", 0), ("c", 44)]
 

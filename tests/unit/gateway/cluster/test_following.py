@@ -17,6 +17,7 @@ from gateway.cluster.feature_levels import PREFERRED_LEADERS
 from gateway.cluster.features import FeatureMissing
 from gateway.cluster.scram_users import Deletion, Refusal
 from gateway.cluster.stores import StoreEntry
+from gateway.cluster.topics import topic_record
 from gateway.leadership.records import FinalizedFeatures, pack_features
 from gateway.leadership.slots import slot_of
 from gateway.log.partition import PartitionState
@@ -126,7 +127,7 @@ def test_whose_a_topic_is_is_known_to_both_and_stays_so() -> None:
         most = two.first.topics.shares.share("User:a")
         for ask in (
             partial(two.first.create_topic, "more", most - 4, {}, 1, maker="User:a"),
-            partial(two.first.add_partitions, made, most + 1, is_trusted=False),
+            partial(two.first.add_partitions, made, most + 1, asker="User:a"),
         ):
             with pytest.raises(KafkaError) as raised:
                 await ask()
@@ -135,6 +136,88 @@ def test_whose_a_topic_is_is_known_to_both_and_stays_so() -> None:
         await wait_all_tasks_blocked()
         for broker in (two.first, two.second):
             assert broker.topics.shares.held("User:a") == broker.topics.shares.used == 0
+
+    run(body)
+
+
+@pytest.mark.parametrize("maker", ["", "User:a"])
+def test_a_topic_is_on_the_account_of_who_extended_it_last(maker: str) -> None:
+    async def body(two: Two) -> None:
+        made = await two.first.create_topic("orders", 3, {}, 1, maker=maker)
+        await two.first.add_partitions(made, 5, asker="User:b")
+        await wait_all_tasks_blocked()
+        for broker in (two.first, two.second):
+            assert (broker.topics.shares.held("User:b"), broker.topics.shares.used) == (5, 5)
+            assert broker.topics.shares.held("User:a") == 0
+        await two.first.add_partitions(made, 6)  # by a super user
+        await wait_all_tasks_blocked()
+        for broker in (two.first, two.second):
+            assert (broker.topics.shares.held("User:b"), broker.topics.shares.used) == (6, 6)
+
+    run(body)
+
+
+def test_an_older_gateway_that_drops_the_maker_makes_the_topic_nobodys() -> None:
+    async def body(two: Two) -> None:
+        made = await two.first.create_topic("orders", 3, {}, 1, maker="User:a")
+        record = keys.unpack(topic_record(made, partitions=4))
+        del record["maker"]
+        await put_many(two.catalog, {keys.topic_key("orders"): keys.pack(record)})
+        await two.first.following.take()
+        await wait_all_tasks_blocked()
+        for broker in (two.first, two.second):
+            assert (broker.topics.shares.held("User:a"), broker.topics.shares.used) == (0, 4)
+
+    run(body)
+
+
+def test_topics_that_are_made_at_once_have_no_more_partitions_than_there_may_be() -> None:
+    """Each was looked at when there was room for it."""
+
+    async def body(two: Two) -> None:
+        two.first.topics.shares.total = 10
+        made = await two.first.create_topic("orders", 2, {}, 1)
+        refused: list[str] = []
+
+        async def ask(change: Awaitable[object]) -> None:
+            try:
+                await change
+            except KafkaError as error:
+                refused.append(str(error))
+
+        async with trio.open_nursery() as nursery:
+            for name in "abc":
+                nursery.start_soon(ask, two.first.create_topic(name, 4, {}, 1))
+            nursery.start_soon(ask, two.first.add_partitions(made, 6))
+        assert two.first.topics.partition_count() == 10
+        refusal = "There are 10 partitions already and 4 more would exceed the limit of 10."
+        assert refused == [f"POLICY_VIOLATION: {refusal}"] * 2
+        # Groups and transactions are kept in some, however many there are.
+        await two.first.create_topic("__consumer_offsets", 5, {}, 1)
+
+    run(body)
+
+
+def test_one_who_may_alter_topics_cannot_have_all_partitions() -> None:
+    """Whoever has made them, and however small the steps are."""
+
+    async def body(two: Two) -> None:
+        topics = [
+            await two.first.create_topic("nobodys", 1, {}, 1),
+            await two.first.create_topic("hers", 1, {}, 1, maker="User:a"),
+            await two.first.create_topic("his", 1, {}, 1, maker="User:b"),
+        ]
+        two.first.topics.shares.total = two.second.topics.shares.total = 64
+
+        async def grow(topic: Topic) -> None:
+            for count in range(2, 64):
+                await two.first.add_partitions(topic, count, asker="User:b")
+
+        for topic in topics:
+            with pytest.raises(KafkaError, match="POLICY_VIOLATION"):
+                await grow(topic)
+        assert two.first.topics.shares.held("User:b") <= 32
+        await two.first.create_topic("more of hers", 15, {}, 1, maker="User:a")
 
     run(body)
 

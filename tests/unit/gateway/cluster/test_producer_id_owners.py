@@ -70,6 +70,16 @@ def test_an_id_of_another_secret_or_none_is_anybodys() -> None:
         assert whose(owners, producer_id, [ALICE, BOB, "tx"]) == [ALICE, BOB, "tx"]
 
 
+def test_only_an_id_that_says_so_is_bound_to_somebody() -> None:
+    catalog = with_secret()
+    owners = owners_of(catalog)
+    other = ProducerIdBinding(b"x" * 32).bind(7, "tx")
+    for producer_id in (-1, 0, 1_000, BOUND - 1, other, owners.bind(7, "ty"), owners.bind(7, ALICE)):
+        assert not owners.is_bound_to(producer_id, "tx")
+    assert owners.is_bound_to(owners.bind(7, "tx"), "tx")
+    assert not owners_of(MemoryCatalog()).is_bound_to(owners.bind(7, "tx"), "tx")
+
+
 def test_without_a_secret_no_id_is_bound_and_once_it_is_there_they_are() -> None:
     async def main() -> None:
         catalog = MemoryCatalog()

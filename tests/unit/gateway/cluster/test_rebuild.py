@@ -553,6 +553,16 @@ def test_the_copy_tells_of_topics_and_announcements_of_partitions_that_it_does_n
     }  # fmt: skip
 
 
+def test_a_topic_is_on_the_account_that_it_was_on() -> None:
+    """Also where its segments are found, which do not tell of it."""
+    stores = keeping(topic_of("orders", maker="User:a") | topic_of("never", topic=bytes(16), maker="User:b"))
+    for store in ALL:
+        stores.has(store, announcement("A", 0), OPEN, 3)
+    entries = stores.rebuilt()
+    found = {name: entries[keys.topic_key(name)].get("maker") for name in ("orders", "never")}
+    assert found == {"orders": "User:a", "never": "User:b"}
+
+
 def test_a_log_that_was_emptied_goes_on_where_it_was() -> None:
     kept = topic_of("orders") | record_of(4, [[3, 20]], 20) | {keys.producers_key(TOPIC, 0): "snapshot"}
     entries = keeping(kept).rebuilt()

@@ -19,6 +19,7 @@ from gateway.cluster.topics import (
 from gateway.configs.internal import COMPACTED_TOPICS, MIN_INTERNAL_MESSAGE_BYTES
 from gateway.log.partition import Partition
 from gateway.log.topic import Topic
+from gateway.security.principal import MAX_NAME_CHARS, USER, Principal
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 
@@ -78,7 +79,7 @@ def of(maker: str, name: str, partitions: int) -> Topic:
 
 def refused(topics: Topics, maker: str, partitions: int) -> str:
     with pytest.raises(KafkaError) as raised:
-        topics.check_share(maker, partitions)
+        topics.check_room(maker, partitions)
     assert raised.value.code is ErrorCode.POLICY_VIOLATION
     return raised.value.message
 
@@ -87,14 +88,15 @@ def test_one_principal_has_half_of_what_others_leave(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(topics_module, "MAX_PARTITIONS", 100)
     topics = Topics()
     topics.add(of("", "of nobody", 20))
-    topics.check_share("User:a", 40)
+    topics.check_room("User:a", 40)
     topics.add(of("User:a", "first", 40))
     assert refused(topics, "User:a", 1) == (
-        "The topics that User:a has made have 40 partitions, and 1 more would be too many: they may have 40, "
-        "half of what others leave of 100. Delete topics that are not needed, or have a super user make it."
+        "The topics that User:a has made or extended have 40 partitions, and 1 more would be too many: they "
+        "may have 40, half of what others leave of 100. Delete topics that are not needed, or ask a super "
+        "user to make these partitions."
     )
-    topics.check_share("", 1)
-    topics.check_share("User:b", 20)
+    topics.check_room("", 1)
+    topics.check_room("User:b", 20)
     refused(topics, "User:b", 21)
 
 
@@ -102,14 +104,33 @@ def test_what_grows_counts_and_what_is_deleted_is_given_back(monkeypatch: pytest
     monkeypatch.setattr(topics_module, "MAX_PARTITIONS", 10)
     topics, mine = Topics(), of("User:a", "mine", 2)
     topics.add(mine)
-    topics.check_share("User:a", 3)
+    topics.check_room("User:a", 3)
     mine.partitions = mine.partitions * 2
     topics.grew(mine, 2)
-    topics.check_share("User:a", 1)
+    topics.check_room("User:a", 1)
     refused(topics, "User:a", 2)
     topics.remove(mine)
     assert topics.partition_count() == 0
-    topics.check_share("User:a", 5)
+    topics.check_room("User:a", 5)
+
+
+def test_who_adds_partitions_has_the_topic_on_his_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So nobody uses up what another one may have, nor has more by what others have made."""
+    monkeypatch.setattr(topics_module, "MAX_PARTITIONS", 100)
+    topics, nobodys, hers = Topics(), of("", "of nobody", 20), of("User:a", "hers", 40)
+    topics.add(nobodys)
+    topics.add(hers)
+    for topic, most in ((nobodys, 30), (hers, 40)):  # half of what is left without this topic
+        topics.check_growth(topic, "User:b", most)
+        with pytest.raises(KafkaError) as raised:
+            topics.check_growth(topic, "User:b", most + 1)
+        assert raised.value.code is ErrorCode.POLICY_VIOLATION
+        assert raised.value.message.startswith("The topics that User:b has made or extended have ")
+        topics.check_growth(topic, "", most + 1)
+    assert (topics.shares.held("User:a"), topics.shares.held("User:b"), topics.shares.used) == (40, 0, 60)
+    topics.is_of(hers, "User:b")
+    assert (topics.shares.held("User:a"), topics.shares.held("User:b"), topics.shares.used) == (0, 40, 60)
+    assert hers.maker == "User:b"
 
 
 def test_a_record_has_its_maker_where_there_is_one() -> None:
@@ -117,7 +138,14 @@ def test_a_record_has_its_maker_where_there_is_one() -> None:
     assert sorted(plain) == ["configs", "id", "partitions", "replication_factor"]
     owned = topic_record(of("User:a", "orders", 0), configs={"retention.ms": "1"})
     assert keys.unpack(owned)["maker"] == "User:a"
+    assert keys.unpack(topic_record(of("User:a", "orders", 0), maker="User:b"))["maker"] == "User:b"
     assert topic_of(cast(Any, None), Entry(keys.topic_key("orders"), owned, 1, 1)).maker == "User:a"
+
+
+def test_the_longest_name_of_a_certificate_is_a_maker() -> None:
+    longest = str(Principal(USER, "x" * MAX_NAME_CHARS))
+    record = topic_record(of(longest, "orders", 0))
+    assert topic_of(cast(Any, None), Entry(keys.topic_key("orders"), record, 1, 1)).maker == longest
 
 
 @pytest.mark.parametrize("maker", [None, 7, ["User:a"], "x" * (MAX_MAKER_CHARS + 1)])

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from gateway.front.principal_rules import (
-    MAX_NAME_CHARS,
     MAX_SUBJECT_BYTES,
     InvalidRules,
     NoPrincipal,
     PrincipalRules,
 )
 from gateway.security.certificate import NotACertificate, first_in_pem, parse_certificate
-from gateway.security.principal import Principal
+from gateway.security.principal import MAX_NAME_CHARS, Principal
 from tests.peers.certificates import self_signed
 
 ALICE = "CN=Alice,OU=Ops,O=Acme,C=DE"

@@ -173,6 +173,10 @@ class Home:
         self.producer_ids = 1000
         self.producer_ids_of: dict[int, Whom] = {}
         """For whom each was asked for."""
+        self.anybodys: set[int] = set()
+        """Producer ids that do not say for whom they are."""
+        self.somebody_elses: set[int] = set()
+        """Producer ids that do not fit the transactional id that has them."""
         self.began = 0.0
         if topic:
             self.make_topic()
@@ -181,6 +185,10 @@ class Home:
             stores=SimpleNamespace(default_replication_factor=1),
             create_topic=self._create_topic,
             allocate_producer_id=self._allocate,
+            producer_id_owners=SimpleNamespace(
+                is_of=lambda pid, _name: pid not in self.somebody_elses,
+                is_bound_to=lambda pid, _name: pid not in self.somebody_elses | self.anybodys,
+            ),
             context=SimpleNamespace(now_ms=self.now_ms),
             node_id=1,
             features=SimpleNamespace(level=lambda _feature: self.version),

@@ -71,6 +71,44 @@ def test_a_producer_goes_through_its_transactions() -> None:
     run(main)
 
 
+def test_an_id_that_is_anybodys_is_kept_only_by_the_producer_that_names_it() -> None:
+    """So ids from before are bound when a producer begins, and what goes on is not disturbed."""
+
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            assert await home.init() == Answer(NONE, 1001, 0)
+            home.anybodys.add(1001)
+            assert await home.init(producer_id=1001, producer_epoch=0) == Answer(NONE, 1001, 1)
+            assert await home.add(1001, 1) is NONE
+            assert await home.init() == Answer(BUSY)
+            await wait_all_tasks_blocked()
+            assert [marker[:2] for _, marker in home.target.written] == [(1001, 2)] * 2
+            assert await home.init() == Answer(NONE, 1002, 0)
+            assert await home.add(1001, 1) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+            assert (await home.init(producer_id=1001, producer_epoch=1)).error is ErrorCode.PRODUCER_FENCED
+            assert await home.init() == Answer(NONE, 1002, 1)
+            assert home.producer_ids_of == {1001: "t", 1002: "t"}
+
+    run(main)
+
+
+@pytest.mark.parametrize("names", [False, True])
+def test_an_id_that_does_not_fit_is_kept_by_nobody(names: bool) -> None:
+    """Nothing could be written with it."""
+
+    async def main() -> None:
+        home = Home()
+        async with home.running():
+            assert await home.init() == Answer(NONE, 1001, 0)
+            home.somebody_elses.add(1001)
+            has, epoch = (1001, 0) if names else (-1, -1)
+            assert await home.init(producer_id=has, producer_epoch=epoch) == Answer(NONE, 1002, 0)
+            assert await home.add(1002, 0) is NONE
+
+    run(main)
+
+
 @pytest.mark.parametrize("ask", ["add", "end"])
 def test_an_id_that_is_not_known_has_no_producers(ask: str) -> None:
     async def main() -> None:

@@ -137,6 +137,39 @@ def test_a_producer_that_lost_the_answer_with_its_new_id_is_told_once_more_and_o
         metadata = written(outcome)
 
 
+@pytest.mark.parametrize("state", AT_REST)
+@pytest.mark.parametrize(("names", "last"), [(False, -1), (True, EPOCH)])
+def test_a_producer_id_that_cannot_be_kept_is_followed_by_another_one_as_if_it_was_exhausted(
+    state: TransactionState, names: bool, last: int
+) -> None:
+    request = ask(PID, EPOCH) if names else ask()
+    assert initialise(known(state), request, NOW, 0, None, keeps_id=False) is Needs.PRODUCER_ID
+    outcome = initialise(known(state), request, NOW, 0, NEXT_PID, keeps_id=False)
+    assert said(outcome) == (0, NEXT_PID, 0)
+    after = written(outcome)
+    assert (after.producer_id, after.producer_epoch, after.previous_producer_id) == (NEXT_PID, 0, PID)
+    assert after.last_producer_epoch == last
+    for epoch in {EPOCH - 1, EPOCH, EPOCH + 1} - {last}:  # those before are fenced
+        assert said(initialise(after, ask(PID, epoch), NOW, 0, None)) == (90, -1, -1)
+    if names:  # it lost the answer, and is told it once more
+        assert said(initialise(after, ask(PID, EPOCH), NOW, 0, None)) == (0, NEXT_PID, 0)
+
+
+def test_the_last_epoch_of_the_previous_id_is_not_taken_for_one_of_this_id() -> None:
+    metadata = known(Empty, last_producer_epoch=EPOCH - 1, previous_producer_id=PREVIOUS_PID)
+    assert said(initialise(metadata, ask(PREVIOUS_PID, EPOCH - 1), NOW, 0, None)) == (90, -1, -1)
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_an_open_transaction_with_an_id_that_cannot_be_kept_is_aborted_with_the_next_epoch_of_it(
+    version: int,
+) -> None:
+    ongoing = known(TransactionState.ONGOING)
+    outcome = initialise(ongoing, ask(), NOW, version, None, keeps_id=False)
+    assert said(outcome) == (51, -1, -1)
+    assert (written(outcome).producer_id, written(outcome).producer_epoch) == (PID, EPOCH + 1)
+
+
 def test_a_retry_at_the_last_epoch_needs_no_other_producer_id() -> None:
     metadata = known(Empty, EXHAUSTED, last_producer_epoch=EXHAUSTED - 1)
     assert said(initialise(metadata, ask(PID, EXHAUSTED - 1), NOW, 0, None)) == (0, PID, EXHAUSTED)
