@@ -5,6 +5,7 @@ everything must serve again with all that was promised.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import math
 import random
@@ -85,6 +86,22 @@ READ_SECONDS = 0.002
 """What a read in a store's worker thread takes."""
 
 
+class NextUuid:
+    """A UUID of a world. What is not asked of it uses up nothing, so that schedules stay what they are."""
+
+    def __init__(self, ids: Iterator[int], nonces: Iterator[int]) -> None:
+        self._ids, self._nonces = ids, nonces
+
+    @property
+    def hex(self) -> str:
+        number = next(self._ids)
+        return f"{number:016x}f{number:015x}"
+
+    @property
+    def bytes(self) -> bytes:
+        return next(self._nonces).to_bytes(8, "big") * 2
+
+
 class World:
     """One schedule under way."""
 
@@ -132,7 +149,8 @@ class World:
         """The lives whose groups were compared with their log, and whose logs were read whole, when all was
         healed."""
         self.nursery: trio.Nursery
-        self._gateway_down = self._ids = 0
+        self._gateway_down = 0
+        self._ids, self._nonces = itertools.count(1), itertools.count(1)
         self._healed_at = 0.0
         self._cleaned = 0
         """Offsets that compactions had cleaned when patience began: with room for two keys they take minutes
@@ -738,10 +756,9 @@ class World:
         """In the place of `time.time_ns`."""
         return 1_700_000_000_000_000_000 + int(self.loop.now * 1e9)
 
-    def next_uuid(self) -> SimpleNamespace:
-        """In the place of `uuid4` where a life's prefix is made."""
-        self._ids += 1
-        return SimpleNamespace(hex=f"{self._ids:016x}f{self._ids:015x}")
+    def next_uuid(self) -> NextUuid:
+        """In the place of `uuid4` where a life's prefix, or a store's nonce, is made."""
+        return NextUuid(self._ids, self._nonces)
 
 
 @dataclass
