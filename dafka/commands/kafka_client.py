@@ -46,7 +46,9 @@ class Trouble(Enum):
     NO_TLS = "it does not speak TLS"
     UNTRUSTED = "nobody whom --tls-ca names, or this machine trusts, has signed its certificate"
     EXPIRED = "its certificate has ended"
+    NOT_YET = "its certificate is not good yet"
     OTHER_NAME = "its certificate is for another name"
+    UNVERIFIED = "its certificate does not do"
     TLS = "no encrypted connection comes about"
     NO_SASL = "it asks nobody who he is"
     NO_MECHANISM = "it does not take this SASL mechanism"
@@ -253,7 +255,7 @@ class KafkaClient:
     def _trouble(self, error: OSError) -> KafkaTrouble:
         match error:
             case ssl.SSLCertVerificationError():
-                trouble, detail = _VERIFIED.get(error.verify_code, Trouble.UNTRUSTED), error.verify_message
+                trouble, detail = _VERIFIED.get(error.verify_code, Trouble.UNVERIFIED), error.verify_message
             case ssl.SSLEOFError():
                 trouble, detail = Trouble.CLOSED, self._why_closed()
             case ssl.SSLError():
@@ -284,8 +286,13 @@ def _is_in_the_clear(error: OSError) -> bool:
     }
 
 
-_VERIFIED: Final = {10: Trouble.EXPIRED, 62: Trouble.OTHER_NAME, 64: Trouble.OTHER_NAME}
-"""By OpenSSL's number of what is wrong (X509_V_ERR_...). What is not here is about who has signed it."""
+_VERIFIED: Final = {
+    **dict.fromkeys((2, 18, 19, 20, 21), Trouble.UNTRUSTED),
+    9: Trouble.NOT_YET,
+    10: Trouble.EXPIRED,
+    **dict.fromkeys((62, 64), Trouble.OTHER_NAME),
+}
+"""By OpenSSL's number of what is wrong (X509_V_ERR_...); of all else its own words say more."""
 
 
 def error_name(code: int) -> str:

@@ -156,8 +156,8 @@ def _context(files: CertificateFiles) -> tuple[ssl.SSLContext, bytes]:
     except (OSError, ValueError) as error:
         raise BadCertificates(
             f"{_named(error, files.certificate, files.key)}: {_said(error)}; what is needed is a "
-            "certificate with its chain and the private key that fits, both as PEM, or a PKCS#12 store; the password of "
-            "either is in the file of --tls-certificate-password-file"
+            "certificate with its chain and the private key that fits, both as PEM, or a PKCS#12 store; the "
+            "password of either is in the file of --tls-certificate-password-file"
         ) from None
     return context, certificate
 

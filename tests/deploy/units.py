@@ -42,8 +42,8 @@ class Unit:
         """Name -> the file that it is a copy of."""
         self.last_word: dict[str, str] = {}
         """What the drop-in's own environment file says."""
-        for line in drop_in.read_text().splitlines() if drop_in else ():
-            if line.startswith(OVERRIDING):
+        for line in lines:
+            if drop_in is not None and line.startswith(OVERRIDING):
                 self.last_word |= _variables(drop_in.with_name(line.removeprefix(OVERRIDING)))
 
     def few_rights(self) -> list[str]:

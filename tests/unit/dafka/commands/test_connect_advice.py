@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import ssl
 import subprocess
 from datetime import timedelta
 from pathlib import Path
@@ -69,6 +70,36 @@ def test_a_certificate_that_does_not_do(
         text = said(server.port, ClientSecurity("SSL", ca=ca))
     assert trouble.value in text
     assert CONNECT_ADVICE[trouble] in text
+
+
+@pytest.mark.parametrize(
+    ("number", "trouble"),
+    [
+        *((number, Trouble.UNTRUSTED) for number in (2, 18, 19, 20, 21)),
+        (9, Trouble.NOT_YET),
+        (10, Trouble.EXPIRED),
+        *((number, Trouble.OTHER_NAME) for number in (62, 64)),
+        *((number, Trouble.UNVERIFIED) for number in (26, 79, 66, 7)),
+    ],
+)
+def test_what_openssl_finds_wrong_has_advice_of_its_own(
+    number: int, trouble: Trouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By X509_V_ERR_...: 26 is a certificate for another purpose, 79 an authority that may not be one, 66 a
+    key that is too small, 7 a signature that is wrong.
+    """
+    wrong = ssl.SSLCertVerificationError("x")
+    wrong.reason = "CERTIFICATE_VERIFY_FAILED"
+    wrong.verify_code, wrong.verify_message = number, "what OpenSSL says"
+
+    class Refusing:
+        def wrap_socket(self, *_: object, **__: object) -> None:
+            raise wrong
+
+    monkeypatch.setattr(ClientSecurity, "tls", lambda _: Refusing())
+    with FakeKafka() as server:
+        text = said(server.port, ClientSecurity("SSL"))
+    assert f"{trouble.value} (what OpenSSL says). {CONNECT_ADVICE[trouble]}" in text
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
