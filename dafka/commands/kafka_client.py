@@ -97,6 +97,7 @@ class KafkaClient:
         self.versions: dict[int, tuple[int, int]] = {}
         """Lowest and highest version by API key; see `negotiate`."""
         self._correlation_id = 0
+        self._is_let_in = False
         try:
             self._socket = socket.create_connection((host, port), timeout=timeout_seconds)
         except OSError as error:
@@ -150,7 +151,7 @@ class KafkaClient:
                     raise KafkaTrouble(self.address, Trouble.NOT_KNOWN, answer.error_message or "")
                 token = said.send(bytes(answer.auth_bytes))
         except StopIteration:
-            return
+            self._is_let_in = True
         except BadServer as error:
             raise KafkaTrouble(self.address, Trouble.NOT_KNOWN, str(error)) from None
 
@@ -244,6 +245,11 @@ class KafkaClient:
             raise KafkaTrouble(self.address, Trouble.NOT_KAFKA, detail) from error
 
     def _why_closed(self) -> str:
+        if self._is_let_in:
+            return (
+                "without answering, after it had let this user in: what was asked may have been done; it ends "
+                "connections of who is deleted, or given another password"
+            )
         if self.security == IN_THE_CLEAR:
             return "without answering: perhaps it wants TLS, or to know who comes (--security-protocol)"
         if not self.security.has_sasl:

@@ -16,7 +16,7 @@ from dafka.commands.client_security import IN_THE_CLEAR, Bootstrap, ClientSecuri
 from dafka.commands.connect_advice import CONNECT_ADVICE, OF_SECURITY
 from dafka.commands.doctor_checks import Doctor, Finding, Verdict
 from dafka.commands.exits import CommandFailed
-from dafka.commands.kafka_client import Trouble
+from dafka.commands.kafka_client import KafkaClient, KafkaTrouble, Trouble
 from gateway.security.certificate import ENDS_SOON, NotACertificate
 from tests.monitoring.rules import RULES
 from tests.peers.certificates import self_signed, signed
@@ -135,6 +135,28 @@ def test_a_mechanism_that_is_not_offered(offered: list[str], trouble: Trouble, w
     assert trouble.value in text
     assert word in text
     assert CONNECT_ADVICE[trouble] in text
+
+
+def test_a_connection_that_ends_after_a_login_may_have_done_what_was_asked() -> None:
+    """As when administrators delete themselves: nothing is guessed about TLS, the user has been let in."""
+    handshake, authenticate = (
+        RESPONSE_CLASSES[key] for key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+    )
+    with FakeKafka() as server:
+        server.versions |= {ApiKey.SASL_HANDSHAKE: (0, 1), ApiKey.SASL_AUTHENTICATE: (0, 2)}
+        server.answers[ApiKey.SASL_HANDSHAKE] = lambda _: handshake(error_code=0, mechanisms=["PLAIN"])
+        server.answers[ApiKey.SASL_AUTHENTICATE] = lambda _: authenticate(error_code=0, auth_bytes=b"")
+        server.answers[ApiKey.METADATA] = lambda _: None
+        security = ClientSecurity("SASL_PLAINTEXT", mechanism="PLAIN", **USER)
+        with KafkaClient("127.0.0.1", server.port, security) as client:
+            client.negotiate()
+            with pytest.raises(KafkaTrouble) as raised:
+                client.ask(ApiKey.METADATA, 1, topics=[])
+    assert raised.value.trouble is Trouble.CLOSED
+    assert raised.value.detail == (
+        "without answering, after it had let this user in: what was asked may have been done; it ends "
+        "connections of who is deleted, or given another password"
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- doctor
