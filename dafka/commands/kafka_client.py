@@ -247,8 +247,8 @@ class KafkaClient:
     def _why_closed(self) -> str:
         if self._is_let_in:
             return (
-                "without answering, after it had let this user in: what was asked may have been done; it ends "
-                "connections of who is deleted, or given another password"
+                "without answering, after it had let this user in: what was asked may have been done; it "
+                "ends connections of who is deleted, or given another password"
             )
         if self.security == IN_THE_CLEAR:
             return "without answering: perhaps it wants TLS, or to know who comes (--security-protocol)"
