@@ -23,6 +23,9 @@ CONNECT_ADVICE: Final[Mapping[Trouble, str]] = {
     "server's own, if it signs itself",
     Trouble.EXPIRED: "Replace the file that the gateway's --tls-certificate names; the gateway reads it "
     "again by itself",
+    Trouble.NOT_YET: "Check the clocks of this machine and of the one that made the certificate",
+    Trouble.UNVERIFIED: "Have the server's certificate, and those in its chain and in --tls-ca, made anew so "
+    "that this does not hold of them; 'openssl verify -show_chain' tells which it is",
     Trouble.OTHER_NAME: "Use a name or an address that the certificate is made for (--bootstrap), or have "
     "one made with a subjectAltName for this one",
     Trouble.TLS: "If the listener wants a certificate of yours (--tls-client-auth), give "
@@ -35,7 +38,8 @@ CONNECT_ADVICE: Final[Mapping[Trouble, str]] = {
 }
 
 OF_SECURITY: Final = frozenset((
-    Trouble.NO_TLS, Trouble.UNTRUSTED, Trouble.EXPIRED, Trouble.OTHER_NAME, Trouble.TLS,
+    Trouble.NO_TLS, Trouble.UNTRUSTED, Trouble.EXPIRED, Trouble.NOT_YET, Trouble.UNVERIFIED,
+    Trouble.OTHER_NAME, Trouble.TLS,
     Trouble.NO_SASL, Trouble.NO_MECHANISM, Trouble.NOT_KNOWN,
 ))  # fmt: skip
 """What commands say at once: the others have more than one reason, which takes a look at them."""

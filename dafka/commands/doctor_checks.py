@@ -6,9 +6,10 @@ Each check yields findings; the first that leaves nothing to ask raises `Stop`.
 import difflib
 import ipaddress
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from dafka.commands.client_security import IN_THE_CLEAR, ClientSecurity
@@ -18,7 +19,14 @@ from dafka.commands.exits import CommandFailed
 from dafka.commands.kafka_client import KafkaClient, KafkaTrouble, Trouble, error_name
 from dafka.commands.spark_needs import ERROR_ADVICE, NEEDS
 from gateway.front.listeners import WILDCARD_HOSTS, join_host_port
-from gateway.security.certificate import ENDS_SOON, all_in_pem, first_in_pem, parse_certificate
+from gateway.security.certificate import (
+    ENDS_SOON,
+    NotACertificate,
+    all_in_pem,
+    first_in_pem,
+    parse_certificate,
+)
+from gateway.security.distinguished_name import distinguished_name
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.records.batch import check_stored
 from wireproto.records.errors import InvalidBatch
@@ -27,6 +35,8 @@ from wireproto.records.header import read_header
 MAX_TOPICS: Final = 20
 """Topics looked at when none is named: enough to see that it works, and soon over where there are many."""
 
+MAX_NAMED: Final = 3
+"""Authorities named that have ended: a machine's own list may have many."""
 
 _REPLACE_THE_SERVERS: Final = CONNECT_ADVICE[Trouble.EXPIRED]
 """What to do about a server's certificate that ends."""
@@ -152,20 +162,10 @@ class Doctor:
 
     def _look_at_files(self) -> Iterator[Finding]:
         """How long the certificates are good for that this side has."""
-        own, trusted = self._security.certificate, self._security.ca
-        if own is not None:
-            ends = parse_certificate(first_in_pem(own.read_text("ascii", "replace"))).ends
-            yield from _good_for(
-                f"your certificate {own}", ends, "Have another made: the server will refuse it"
-            )
-        if trusted is not None:
-            all_ends = (
-                parse_certificate(one).ends for one in all_in_pem(trusted.read_text("ascii", "replace"))
-            )
-            soonest = min(all_ends, default=None)
-            yield from _good_for(
-                f"--tls-ca {trusted}", soonest, "Get the authority's next certificate, and add it to the file"
-            )
+        if (own := self._security.certificate) is not None:
+            yield from _look_at(f"your certificate {own}", own, _look_at_own)
+        if (trusted := self._security.ca) is not None:
+            yield from _look_at(f"--tls-ca {trusted}", trusted, _look_at_authorities)
 
     def _check_broker(self, cluster: Cluster, metadata: Any, broker: Any) -> Finding:
         told = join_host_port(broker.host, broker.port)
@@ -315,6 +315,38 @@ def _fetch(cluster: Cluster, topic: Any, partition: Any, earliest: int, latest: 
         )
     text = f"{len(records)} bytes from offset {header.base_offset}, checksum right, in {_ms(begun)}"
     return Finding(Verdict.OK, question, text)
+
+
+def _look_at(question: str, path: Path, look: Callable[[str, str], Iterator[Finding]]) -> Iterator[Finding]:
+    """What there is to say of a file, which OpenSSL has taken: what cannot be read here may still do."""
+    try:
+        yield from look(question, path.read_text("ascii", "replace"))
+    except NotACertificate as error:
+        yield Finding(Verdict.NOTE, question, f"until when it is good cannot be read: {error}")
+
+
+def _look_at_own(question: str, pem: str) -> Iterator[Finding]:
+    ends = parse_certificate(first_in_pem(pem)).ends
+    yield from _good_for(question, ends, "Have another made: the server will refuse it")
+
+
+def _look_at_authorities(question: str, pem: str) -> Iterator[Finding]:
+    """One that has ended does no harm beside others: the next one is added before its end."""
+    found = [parse_certificate(one) for one in all_in_pem(pem)]
+    now = datetime.now(UTC)
+    ended = [one for one in found if one.ends < now]
+    good = [one for one in found if one.ends >= now]
+    if ended and good:
+        more = len(ended) - MAX_NAMED
+        names = "; ".join(distinguished_name(one.subject) for one in ended[:MAX_NAMED])
+        yield Finding(
+            Verdict.NOTE,
+            f"{question}, what has ended in it",
+            f"{names}{f'; and {more} more' if more > 0 else ''}: what it has signed is refused",
+            "Take it out of the file once the servers have certificates of the next authority",
+        )
+    soonest = min((one.ends for one in good or ended), default=None)
+    yield from _good_for(question, soonest, "Get the authority's next certificate, and add it to the file")
 
 
 def _good_for(question: str, ends: datetime | None, next_step: str) -> Iterator[Finding]:

@@ -56,8 +56,9 @@ _OPTIONS: Final = {
 @click.option(
     "--if-not-exists",
     is_flag=True,
-    help="Succeed if the user exists already, and leave him as he is: for a command that runs before each "
-    "start.",
+    help="Succeed where there are users already, and leave them as they are: for a command that runs before "
+    "each start. The user is made only where there is none at all, so one who was deleted stays deleted "
+    "while there are others.",
 )
 @setting_options(InitSettings, _OPTIONS)
 def init(
@@ -70,29 +71,38 @@ def init(
 ) -> None:
     """Make the user."""
     settings = load(InitSettings, _OPTIONS, flags)
-    from dafka.operators.first_user import UserExists
+    from dafka.operators.first_user import NotTheFirst, UserExists
 
     try:
-        where = _add(settings, name, password_file, iterations, kind)
+        where = _add(settings, name, password_file, iterations, kind, if_not_exists)
     except UserExists:
         if not if_not_exists:
             raise
         click.echo(f"there is a user {name} already, who stays as he is")
+    except NotTheFirst as said:
+        click.echo(str(said))
     else:
         click.echo(f"created {name} in {where}")
 
 
 def _add(
-    settings: InitSettings, name: str, password_file: Path | None, iterations: int, kind: str | None
+    settings: InitSettings,
+    name: str,
+    password_file: Path | None,
+    iterations: int,
+    kind: str | None,
+    only_first: bool,
 ) -> object:
-    """Where the user has been put. Raises UserExists, CommandFailed, DataDirectoryRefused, CatalogLost."""
+    """Where the user has been put. Raises UserExists, NotTheFirst, CommandFailed, DataDirectoryRefused,
+    CatalogLost.
+    """
     from dafka.commands.exits import CommandFailed
     from dafka.commands.passwords import new_password
     from dafka.operators import first_user
 
     if settings.catalog != "sqlite":
         password = new_password(name, password_file)
-        return first_user.add_user_in_etcd(settings, name, password, iterations)
+        return first_user.add_user_in_etcd(settings, name, password, iterations, only_first=only_first)
     found = first_user.kind_of(settings.data)
     if found is not None and kind not in {None, found}:
         raise CommandFailed(
@@ -100,4 +110,6 @@ def _add(
             "--data another directory"
         )
     password = new_password(name, password_file)
-    return first_user.add_user(settings.data, found or kind or "standalone", name, password, iterations)
+    return first_user.add_user(
+        settings.data, found or kind or "standalone", name, password, iterations, only_first=only_first
+    )

@@ -46,7 +46,9 @@ class Trouble(Enum):
     NO_TLS = "it does not speak TLS"
     UNTRUSTED = "nobody whom --tls-ca names, or this machine trusts, has signed its certificate"
     EXPIRED = "its certificate has ended"
+    NOT_YET = "its certificate is not good yet"
     OTHER_NAME = "its certificate is for another name"
+    UNVERIFIED = "its certificate does not do"
     TLS = "no encrypted connection comes about"
     NO_SASL = "it asks nobody who he is"
     NO_MECHANISM = "it does not take this SASL mechanism"
@@ -95,6 +97,7 @@ class KafkaClient:
         self.versions: dict[int, tuple[int, int]] = {}
         """Lowest and highest version by API key; see `negotiate`."""
         self._correlation_id = 0
+        self._is_let_in = False
         try:
             self._socket = socket.create_connection((host, port), timeout=timeout_seconds)
         except OSError as error:
@@ -148,7 +151,7 @@ class KafkaClient:
                     raise KafkaTrouble(self.address, Trouble.NOT_KNOWN, answer.error_message or "")
                 token = said.send(bytes(answer.auth_bytes))
         except StopIteration:
-            return
+            self._is_let_in = True
         except BadServer as error:
             raise KafkaTrouble(self.address, Trouble.NOT_KNOWN, str(error)) from None
 
@@ -242,6 +245,11 @@ class KafkaClient:
             raise KafkaTrouble(self.address, Trouble.NOT_KAFKA, detail) from error
 
     def _why_closed(self) -> str:
+        if self._is_let_in:
+            return (
+                "without answering, after it had let this user in: what was asked may have been done; it "
+                "ends connections of who is deleted, or given another password"
+            )
         if self.security == IN_THE_CLEAR:
             return "without answering: perhaps it wants TLS, or to know who comes (--security-protocol)"
         if not self.security.has_sasl:
@@ -253,7 +261,7 @@ class KafkaClient:
     def _trouble(self, error: OSError) -> KafkaTrouble:
         match error:
             case ssl.SSLCertVerificationError():
-                trouble, detail = _VERIFIED.get(error.verify_code, Trouble.UNTRUSTED), error.verify_message
+                trouble, detail = _VERIFIED.get(error.verify_code, Trouble.UNVERIFIED), error.verify_message
             case ssl.SSLEOFError():
                 trouble, detail = Trouble.CLOSED, self._why_closed()
             case ssl.SSLError():
@@ -284,8 +292,13 @@ def _is_in_the_clear(error: OSError) -> bool:
     }
 
 
-_VERIFIED: Final = {10: Trouble.EXPIRED, 62: Trouble.OTHER_NAME, 64: Trouble.OTHER_NAME}
-"""By OpenSSL's number of what is wrong (X509_V_ERR_...). What is not here is about who has signed it."""
+_VERIFIED: Final = {
+    **dict.fromkeys((2, 18, 19, 20, 21), Trouble.UNTRUSTED),
+    9: Trouble.NOT_YET,
+    10: Trouble.EXPIRED,
+    **dict.fromkeys((62, 64), Trouble.OTHER_NAME),
+}
+"""By OpenSSL's number of what is wrong (X509_V_ERR_...); of all else its own words say more."""
 
 
 def error_name(code: int) -> str:

@@ -66,10 +66,22 @@ class UserExists(CommandFailed):
         )
 
 
-def add_user(path: Path, kind: str, name: str, password: str, iterations: int) -> Path:
-    """Make a user in the catalog of a data directory; where that is.
+class NotTheFirst(CommandFailed):
+    """There are other users, and only the first one was to be made: one who was deleted stays deleted."""
 
-    Raises UserExists; CommandFailed: nobody can have this name, or there are too many users;
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"there are users already, so {name} is not made: 'dafka users create {name}' makes him"
+        )
+
+
+def add_user(
+    path: Path, kind: str, name: str, password: str, iterations: int, *, only_first: bool = False
+) -> Path:
+    """Make a user in the catalog of a data directory; where that is. With `only_first` none where there are
+    users.
+
+    Raises UserExists; NotTheFirst; CommandFailed: nobody can have this name, or there are too many users;
     DataDirectoryRefused: a process uses the directory.
     """
     credentials = _packed(name, password, iterations)
@@ -79,37 +91,39 @@ def add_user(path: Path, kind: str, name: str, password: str, iterations: int) -
     with DataDirectory(directory, Kind.GATEWAY):
         catalog = open_sqlite(directory, rebuild=False)
 
-        async def add() -> bool:
+        async def add() -> CommandFailed | None:
             try:
-                return await _add(catalog, name, credentials)
+                return await _add(catalog, name, credentials, only_first)
             finally:
                 await catalog.aclose()
 
-        if not trio.run(add):
-            raise UserExists(name)
+        if refusal := trio.run(add):
+            raise refusal
     return directory
 
 
-def add_user_in_etcd(settings: CatalogSettings, name: str, password: str, iterations: int) -> str:
+def add_user_in_etcd(
+    settings: CatalogSettings, name: str, password: str, iterations: int, *, only_first: bool = False
+) -> str:
     """As `add_user`, in an etcd, whose gateways may run: they take it at once.
 
-    Raises CatalogLost, UserExists, CommandFailed, OSError.
+    Raises CatalogLost, UserExists, NotTheFirst, CommandFailed, OSError.
     """
     credentials = _packed(name, password, iterations)
     catalog = open_etcd(settings, rebuild=False)
 
-    async def add() -> bool:
+    async def add() -> CommandFailed | None:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(catalog.run)
-                added = await _add(catalog, name, credentials)
+                refusal = await _add(catalog, name, credentials, only_first)
                 nursery.cancel_scope.cancel()
         finally:
             await catalog.aclose()
-        return added
+        return refusal
 
-    if not trio.run(add):
-        raise UserExists(name)
+    if refusal := trio.run(add):
+        raise refusal
     return catalog.where
 
 
@@ -122,14 +136,16 @@ def _packed(name: str, password: str, iterations: int) -> bytes:
     )
 
 
-async def _add(catalog: Catalog, name: str, credentials: bytes) -> bool:
-    """False: there is such a user."""
+async def _add(catalog: Catalog, name: str, credentials: bytes, only_first: bool) -> CommandFailed | None:
+    """Why the user is not made; None: he is."""
     cluster_in(catalog)  # refused, if a newer version has written it
-    if len(catalog.range(keys.SCRAM)) >= MAX_USERS:
-        raise CommandFailed(Refusal.TOO_MANY_USERS.value)
-    key = keys.scram_key(name)
+    key, users = keys.scram_key(name), catalog.range(keys.SCRAM)
+    if only_first and users:
+        return NotTheFirst(name) if catalog.get(key) is None else UserExists(name)
+    if len(users) >= MAX_USERS:
+        return CommandFailed(Refusal.TOO_MANY_USERS.value)
     try:
         await catalog.transact([Compare(key, 0)], {key: credentials})
     except CompareFailed:
-        return False
-    return True
+        return UserExists(name)
+    return None

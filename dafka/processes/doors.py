@@ -61,7 +61,9 @@ def _door(name: str, token_file: Path | None, tls: Callable[[], ssl.SSLContext] 
 
 
 def _certificates(settings: ServerSettings) -> Certificates | None:
-    """Those of what has TLS, if anything has. Raises BadCertificates."""
+    """Those of what has TLS, if anything has. Raises BadCertificates; so it is where a gateway has a
+    certificate for nothing: whoever gives one does not mean listeners in the clear.
+    """
     auth, client_ca, ca_password_file = ClientAuth.NONE, None, None
     with_tls = ["--metrics-tls"] if settings.metrics_tls else []
     if isinstance(settings, ServingSettings):
@@ -69,6 +71,11 @@ def _certificates(settings: ServerSettings) -> Certificates | None:
         with_tls += [f"listener {one}" for one in settings.listen if one.protocol.has_tls]
         auth, client_ca = ClientAuth(settings.tls_client_auth), settings.tls_client_ca
         ca_password_file = settings.tls_ca_password_file
+        if not with_tls and settings.tls_certificate is not None:
+            raise BadCertificates(
+                f"--tls-certificate {settings.tls_certificate}: nothing is served over TLS. Give --listen "
+                "SASL_SSL://HOST:PORT, or SSL://, or leave the certificate away"
+            )
     if not with_tls:
         return None
     if settings.tls_certificate is None:

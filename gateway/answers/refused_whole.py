@@ -53,9 +53,12 @@ def refused_whole(api_key: int, version: int, body: Any, error: ErrorCode, messa
     for mirror in _MIRRORS.get(api_key, ()):
         if version > mirror.max_version:
             continue
+        reflected = [*getattr(whole, mirror.answered)]
         for asked in getattr(body, mirror.within) if mirror.within else (body,):
-            reflected = _reflected(mirror, asked, answer_class._struct, (error, message), left)
-            setattr(whole, mirror.answered, [*getattr(whole, mirror.answered), *reflected])
+            if mirror.within:
+                _count(left)
+            reflected.extend(_reflected(mirror, asked, answer_class._struct, (error, message), left))
+        setattr(whole, mirror.answered, reflected)
     if api_key == ApiKey.ALTER_USER_SCRAM_CREDENTIALS:
         whole.results = [one for _, one in sorted({one.user: one for one in whole.results}.items())]
     return whole
@@ -67,16 +70,19 @@ def _reflected(
     """`answered` is the schema of what has the list; `left` has an element for each that may yet be made."""
     schema = answered.fields[mirror.answered].array_of
     for item in getattr(asked, mirror.asked) or ():
-        if next(left, None) is None:
-            raise MalformedRequest(
-                f"it names more than {MAX_MIRRORED}, too many for a request that is refused"
-            )
+        _count(left)
         values = {to: item if of == _ITSELF else getattr(item, of) for to, of in mirror.fields.items()}
         made = _made(schema.data_class, schema, *error, {**mirror.nothing, **values})
         if mirror.inner is not None:
             inner = list(_reflected(mirror.inner, item, schema, error, left))
             setattr(made, mirror.inner.answered, inner)
         yield made
+
+
+def _count(left: Iterator[int]) -> None:
+    """One more that the request names. Raises MalformedRequest."""
+    if next(left, None) is None:
+        raise MalformedRequest(f"it names more than {MAX_MIRRORED}, too many for a request that is refused")
 
 
 def _made(data_class: Any, schema: Any, error: ErrorCode, message: str, values: Mapping[str, Any]) -> Any:

@@ -145,9 +145,9 @@ def _context(files: CertificateFiles) -> tuple[ssl.SSLContext, bytes]:
         raise BadCertificates(f"{files.certificate}: {error}") from None
     except (OSError, ValueError) as error:
         raise BadCertificates(
-            f"{_names(files.certificate, files.key)}: {_said(error)}; what is needed is a certificate with "
-            "its chain and the private key that fits, both as PEM, or a PKCS#12 store; the password of "
-            "either is in the file of --tls-certificate-password-file"
+            f"{_named(error, files.certificate, files.key)}: {_said(error)}; what is needed is a "
+            "certificate with its chain and the private key that fits, both as PEM, or a PKCS#12 store; the "
+            "password of either is in the file of --tls-certificate-password-file"
         ) from None
     return context, certificate
 
@@ -161,13 +161,14 @@ def _ask_clients(context: ssl.SSLContext, files: CertificateFiles) -> None:
     try:
         context.load_verify_locations(**authorities(files.client_ca, files.ca_password_file))
     except (OSError, ValueError) as error:
-        raise BadCertificates(f"{files.client_ca}: {_said(error)}") from None
+        raise BadCertificates(f"{_named(error, files.client_ca)}: {_said(error)}") from None
     is_required = files.client_auth is ClientAuth.REQUIRED
     context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
 
 
-def _names(*paths: Path | None) -> str:
-    return " and ".join(str(path) for path in paths if path)
+def _named(error: OSError | ValueError, *paths: Path | None) -> str:
+    """The file that could not be read, such as one of a password; of these OpenSSL does not say which."""
+    return getattr(error, "filename", None) or " and ".join(str(path) for path in paths if path)
 
 
 def _said(error: OSError | ValueError) -> str:

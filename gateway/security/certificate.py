@@ -6,7 +6,8 @@ at before what it is about: bytes that are no certificate raise, whatever they a
 
 from __future__ import annotations
 
-import ssl
+import base64
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
@@ -25,8 +26,12 @@ MAX_LENGTH_BYTES: Final = 3
 ENDS_SOON: Final = timedelta(days=14)
 """So long before the end of a certificate it is said: as by the alert DafkaCertificateEnds."""
 
-PEM_BEGIN: Final = "-----BEGIN CERTIFICATE-----"
-PEM_END: Final = "-----END CERTIFICATE-----"
+_TRUSTED: Final = "TRUSTED CERTIFICATE"
+_IN_PEM: Final = re.compile(
+    rf"-----BEGIN (?P<heading>(?:X509 )?CERTIFICATE|{_TRUSTED})-----(?P<base64>[^-]*)"
+    r"-----END (?P=heading)-----"
+)
+"""The headings that OpenSSL takes (PEM_read_bio_X509_AUX): behind a trusted one there is what that is for."""
 
 
 class NotACertificate(ValueError):
@@ -73,12 +78,12 @@ def first_in_pem(text: str) -> bytes:
 
 def all_in_pem(text: str) -> Iterator[bytes]:
     """The DER of each certificate in a PEM file. Raises NotACertificate: one of them is none."""
-    end = 0
-    while (begin := text.find(PEM_BEGIN, end)) >= 0 and (end := text.find(PEM_END, begin)) >= 0:
+    for found in _IN_PEM.finditer(text):
         try:
-            yield ssl.PEM_cert_to_DER_cert(text[begin : end + len(PEM_END)])
+            der = base64.decodebytes(found["base64"].encode("ascii"))
         except ValueError as error:
             raise NotACertificate(f"its certificate is broken: {error}") from None
+        yield next((one.whole for one in elements(der)), b"") if found["heading"] == _TRUSTED else der
 
 
 def elements(data: bytes) -> Iterator[Element]:

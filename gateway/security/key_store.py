@@ -107,10 +107,21 @@ def _chain(own: Certificate, others: Sequence[Certificate]) -> list[Certificate]
     chain = [own]
     while True:
         last = chain[-1]
-        signers = [one for one in others if one.subject == last.issuer and one not in chain]
+        signers = [one for one in others if one not in chain and _has_signed(one, last)]
         if last.subject == last.issuer or not signers:
             return chain
         chain.append(signers[0])
+
+
+def _has_signed(authority: Certificate, certificate: Certificate) -> bool:
+    """By its key, too: an authority with a new key has the name of the old one."""
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
 
 
 def _count_keys(data: bytes) -> int:

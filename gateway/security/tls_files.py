@@ -38,7 +38,10 @@ def load_own(
         context.load_cert_chain(certificate, key, password=_no_password if password is None else password)
         return first_in_pem(data.decode("ascii", "replace"))
     if key is not None:
-        raise BadStore("it is a PKCS#12 store, and has the key in it: leave --tls-key away")
+        raise BadStore(
+            "it is a PKCS#12 store, and has the key in it: leave --tls-key away; or a certificate as DER: "
+            "make PEM of it with openssl x509 -inform DER"
+        )
     made_up = secrets.token_bytes(32).hex()
     try:
         found = identity(data, password, made_up.encode())

@@ -100,6 +100,7 @@ def test_who_is_nobody_is_not_served(scene: Scene, name: str | None, said: str) 
         (["--listen", "SSL://127.0.0.1:0"], "listener SSL://127.0.0.1:0 needs a certificate"),
         (["--http", "127.0.0.1:0", "--http-tls"], "--http-tls needs a certificate"),
         (["--metrics", "127.0.0.1:0", "--metrics-tls"], "--metrics-tls needs a certificate"),
+        (["--tls-certificate", "{directory}/server.pem"], "server.pem: nothing is served over TLS"),
         (["--tls-principal-rules", "RULE:(/x/"], "--tls-principal-rules: the expression '('"),
         (["--http", "127.0.0.1:0", "--http-token-file", "{directory}/none"], "none: No such file"),
         (["--http", "127.0.0.1:0", "--authorizer", "acl"], "--http shows records to whoever reaches it"),

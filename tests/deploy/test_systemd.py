@@ -22,6 +22,11 @@ from tests.peers.requirements import require
 FOLDER = ROOT / "deploy" / "systemd"
 DROP_IN = FOLDER / "secured.conf"
 UNITS = sorted(path.stem for path in FOLDER.glob("*.service"))
+SECURED = {
+    "DAFKA_LISTEN": "SASL_SSL://0.0.0.0:9092@kafka.example.org:9092",
+    "DAFKA_AUTHORIZER": "acl",
+    "DAFKA_SUPER_USER": "User:admin",
+}
 EXPOSURE = 1.6
 """What `systemd-analyze security` may say at most, of 10."""
 
@@ -106,6 +111,19 @@ def test_systemd_takes_it_with_security(name: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("role", ["gateway", "dafka"])
+def test_nothing_in_the_readmes_files_takes_security_away(role: str) -> None:
+    """A variable in a unit's EnvironmentFile= wins over one in the Environment= of a drop-in."""
+    unit = Unit(FOLDER / ("dafka.service" if role == "dafka" else f"dafka-{role}.service"), DROP_IN)
+    settings = settings_of_the_readme().get(role, {"DAFKA_LISTEN": "0.0.0.0:9092"})
+    environment = unit.part("kafka.example.org", settings).environment
+    assert "SASL_SSL" not in settings["DAFKA_LISTEN"]
+    assert {name: environment[name] for name in (*SECURED, "DAFKA_TLS_CERTIFICATE")} == {
+        **SECURED,
+        "DAFKA_TLS_CERTIFICATE": f"/run/credentials/{unit.name}.service/server.pem",
+    }
+
+
 @pytest.mark.deploy
 def test_a_secured_process_reads_its_secrets_from_credentials(tmp_path: Path) -> None:
     """Which are copies for its own user alone; the first user is made as root before the first start."""
@@ -145,7 +163,9 @@ def test_a_secured_process_reads_its_secrets_from_credentials(tmp_path: Path) ->
     # As systemd does with a directory that is not its user's.
     for path in (state, *state.rglob("*")):
         os.chown(path, USER, USER)
-    with Arrangement([unit.part(host, {})], tmp_path, unit.few_rights()) as arrangement:
+    # What a file of the unit's own says, as the readme's for a gateway, brings no listener in the clear.
+    part = unit.part(host, {"DAFKA_LISTEN": settings_of_the_readme()["gateway"]["DAFKA_LISTEN"]})
+    with Arrangement([part], tmp_path, unit.few_rights()) as arrangement:
         as_admin = ("--bootstrap", f"{host}:9092", "--client-config", str(tmp_path / "admin"))
         arrangement.run("topics", "create", TOPIC, *as_admin)
         assert TOPIC in arrangement.run("topics", "list", *as_admin)

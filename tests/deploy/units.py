@@ -12,6 +12,8 @@ from tests.deploy.parts import Check, Part
 PROGRAM = "/opt/dafka/bin/dafka"
 STATE = "/var/lib"
 CREDENTIALS = "/run/credentials"
+OVERRIDING = "EnvironmentFile=/etc/dafka/"
+"""Of a drop-in: a file that has to be there, read after that of the unit. It is beside the drop-in here."""
 
 
 class Unit:
@@ -38,6 +40,11 @@ class Unit:
             if line.startswith("LoadCredential=")
         )
         """Name -> the file that it is a copy of."""
+        self.last_word: dict[str, str] = {}
+        """What the drop-in's own environment file says."""
+        for line in lines:
+            if drop_in is not None and line.startswith(OVERRIDING):
+                self.last_word |= _variables(drop_in.with_name(line.removeprefix(OVERRIDING)))
 
     def few_rights(self) -> list[str]:
         """What gives a command as few rights as it says, in front of it."""
@@ -64,10 +71,16 @@ class Unit:
         return Part(
             name=host,
             command=tuple(word.replace("${STATE_DIRECTORY}", state) for word in command),
-            # The file comes after what stands in the unit, and wins.
-            environment={"STATE_DIRECTORY": state, **own, **settings},
+            # A file wins over what stands in the unit and in its drop-ins, and a later file over an earlier.
+            environment={"STATE_DIRECTORY": state, **own, **settings, **self.last_word},
             volumes={state: host} | ({credentials: f"{host}-credentials"} if self.credentials else {}),
             names=(host,),
             grace_seconds=float(service["TimeoutStopSec"]),
             ready=Check(command=("dafka", "health")),
         )
+
+
+def _variables(path: Path) -> dict[str, str]:
+    """Those of an environment file."""
+    lines = path.read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))

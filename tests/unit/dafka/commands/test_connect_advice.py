@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import ssl
+import subprocess
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -14,8 +16,8 @@ from dafka.commands.client_security import IN_THE_CLEAR, Bootstrap, ClientSecuri
 from dafka.commands.connect_advice import CONNECT_ADVICE, OF_SECURITY
 from dafka.commands.doctor_checks import Doctor, Finding, Verdict
 from dafka.commands.exits import CommandFailed
-from dafka.commands.kafka_client import Trouble
-from gateway.security.certificate import ENDS_SOON
+from dafka.commands.kafka_client import KafkaClient, KafkaTrouble, Trouble
+from gateway.security.certificate import ENDS_SOON, NotACertificate
 from tests.monitoring.rules import RULES
 from tests.peers.certificates import self_signed, signed
 from tests.peers.stores import exported, key_store
@@ -70,6 +72,36 @@ def test_a_certificate_that_does_not_do(
     assert CONNECT_ADVICE[trouble] in text
 
 
+@pytest.mark.parametrize(
+    ("number", "trouble"),
+    [
+        *((number, Trouble.UNTRUSTED) for number in (2, 18, 19, 20, 21)),
+        (9, Trouble.NOT_YET),
+        (10, Trouble.EXPIRED),
+        *((number, Trouble.OTHER_NAME) for number in (62, 64)),
+        *((number, Trouble.UNVERIFIED) for number in (26, 79, 66, 7)),
+    ],
+)
+def test_what_openssl_finds_wrong_has_advice_of_its_own(
+    number: int, trouble: Trouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By X509_V_ERR_...: 26 is a certificate for another purpose, 79 an authority that may not be one, 66 a
+    key that is too small, 7 a signature that is wrong.
+    """
+    wrong = ssl.SSLCertVerificationError("x")
+    wrong.reason = "CERTIFICATE_VERIFY_FAILED"
+    wrong.verify_code, wrong.verify_message = number, "what OpenSSL says"
+
+    class Refusing:
+        def wrap_socket(self, *_: object, **__: object) -> None:
+            raise wrong
+
+    monkeypatch.setattr(ClientSecurity, "tls", lambda _: Refusing())
+    with FakeKafka() as server:
+        text = said(server.port, ClientSecurity("SSL"))
+    assert f"{trouble.value} (what OpenSSL says). {CONNECT_ADVICE[trouble]}" in text
+
+
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
 def test_tls_where_there_is_none(pairs: dict[str, Pair], protocol: str) -> None:
     user = USER if protocol == "SASL_SSL" else dict[str, Any]()
@@ -103,6 +135,28 @@ def test_a_mechanism_that_is_not_offered(offered: list[str], trouble: Trouble, w
     assert trouble.value in text
     assert word in text
     assert CONNECT_ADVICE[trouble] in text
+
+
+def test_a_connection_that_ends_after_a_login_may_have_done_what_was_asked() -> None:
+    """As when administrators delete themselves: nothing is guessed about TLS, the user has been let in."""
+    handshake, authenticate = (
+        RESPONSE_CLASSES[key] for key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+    )
+    with FakeKafka() as server:
+        server.versions |= {ApiKey.SASL_HANDSHAKE: (0, 1), ApiKey.SASL_AUTHENTICATE: (0, 2)}
+        server.answers[ApiKey.SASL_HANDSHAKE] = lambda _: handshake(error_code=0, mechanisms=["PLAIN"])
+        server.answers[ApiKey.SASL_AUTHENTICATE] = lambda _: authenticate(error_code=0, auth_bytes=b"")
+        server.answers[ApiKey.METADATA] = lambda _: None
+        security = ClientSecurity("SASL_PLAINTEXT", mechanism="PLAIN", **USER)
+        with KafkaClient("127.0.0.1", server.port, security) as client:
+            client.negotiate()
+            with pytest.raises(KafkaTrouble) as raised:
+                client.ask(ApiKey.METADATA, 1, topics=[])
+    assert raised.value.trouble is Trouble.CLOSED
+    assert raised.value.detail == (
+        "without answering, after it had let this user in: what was asked may have been done; it ends "
+        "connections of who is deleted, or given another password"
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- doctor
@@ -147,6 +201,70 @@ def test_one_that_has_ended_is_a_failure(pairs: dict[str, Pair]) -> None:
     assert (only.verdict, only.question) == (Verdict.FAILED, "connect")
     assert "its certificate has ended" in only.text
     assert "--tls-certificate" in only.next_step
+
+
+def test_an_authority_that_has_ended_beside_one_that_has_not_is_named(
+    pairs: dict[str, Pair], tmp_path: Path
+) -> None:
+    """Such a bundle does: the next authority's certificate is added before the old one's ends."""
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text(pairs["ended"][0].read_text() + pairs["good"][0].read_text())
+    with FakeKafka(tls=pairs["good"]) as server:
+        found = examined(server, ClientSecurity("SSL", ca=bundle))
+    assert [one.verdict for one in found.values()] == [Verdict.NOTE, Verdict.OK, Verdict.OK]
+    ended = found[f"--tls-ca {bundle}, what has ended in it"]
+    assert ended.text == "CN=localhost: what it has signed is refused"
+    assert ended.next_step
+    assert found[f"--tls-ca {bundle}"].text.startswith("good for 29 days")
+
+
+def test_authorities_that_have_all_ended_are_a_failure(pairs: dict[str, Pair]) -> None:
+    with FakeKafka() as server:
+        doctor = Doctor("127.0.0.1", server.port, (), ClientSecurity(ca=pairs["ended"][0]))
+        found = {one.question: one for one in doctor.examine()}
+    ended = found[f"--tls-ca {pairs['ended'][0]}"]
+    assert ended.verdict is Verdict.FAILED
+    assert ended.text.startswith("it has ended, at ")
+
+
+@pytest.mark.parametrize("heading", ["X509 CERTIFICATE", "TRUSTED CERTIFICATE"])
+def test_the_other_headings_that_openssl_reads_are_read(
+    heading: str, pairs: dict[str, Pair], tmp_path: Path
+) -> None:
+    """TRUSTED: what openssl x509 -trustout writes; behind the certificate it has what that is for."""
+    certificate, key = pairs["good"]
+    other = tmp_path / "other.pem"
+    if heading == "TRUSTED CERTIFICATE":
+        command = ["openssl", "x509", "-in", str(certificate), "-trustout", "-addtrust", "clientAuth"]
+        subprocess.run(
+            [*command, "-addtrust", "serverAuth", "-out", str(other)], check=True, capture_output=True
+        )
+    else:
+        other.write_text(certificate.read_text().replace("CERTIFICATE", heading))
+    assert f"-----BEGIN {heading}-----" in other.read_text()
+    with FakeKafka(tls=pairs["good"]) as server:
+        found = examined(server, ClientSecurity("SSL", ca=other, certificate=other, key=key))
+    for question in (f"your certificate {other}", f"--tls-ca {other}"):
+        assert found[question].verdict is Verdict.OK
+        assert found[question].text.startswith("good for 29 days")
+
+
+def test_a_file_that_cannot_be_read_here_is_a_note(
+    pairs: dict[str, Pair], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenSSL has taken it, so the server may, too."""
+
+    def refuse(der: bytes) -> None:
+        raise NotACertificate("a certificate without an end")
+
+    certificate, key = pairs["good"]
+    monkeypatch.setattr("dafka.commands.doctor_checks.parse_certificate", refuse)
+    with FakeKafka(tls=pairs["good"]) as server:
+        found = examined(server, ClientSecurity("SSL", ca=certificate, certificate=certificate, key=key))
+    for question in (f"your certificate {certificate}", f"--tls-ca {certificate}"):
+        assert found[question].verdict is Verdict.NOTE
+        assert found[question].text == "until when it is good cannot be read: a certificate without an end"
+    assert found[f"certificate of {server.address}"].verdict is Verdict.OK
 
 
 def test_each_gateway_has_a_certificate_of_its_own(pairs: dict[str, Pair]) -> None:

@@ -85,8 +85,23 @@ def test_another_one_may_be_made_and_the_same_one_not(
     assert init(data, *password, "--if-not-exists") == 0
     assert capsys.readouterr().out == "there is a user admin already, who stays as he is\n"
     assert kept(data / "gateway") == before
-    assert init(data, *password, "--if-not-exists", name="other") == 0
+    assert init(data, *password, name="other") == 0
     assert kept(data / "gateway").keys() == {"admin", "other"}
+
+
+def test_who_was_deleted_does_not_come_back_before_a_start(
+    tmp_path: Path, password: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--if-not-exists makes the first user alone: where there are others somebody has deleted this one."""
+    data = tmp_path / "data"
+    assert init(data, *password, "--if-not-exists", name="other") == 0
+    before = kept(data / "gateway")
+    capsys.readouterr()
+    assert init(data, *password, "--if-not-exists") == 0
+    assert capsys.readouterr().out == (
+        "there are users already, so admin is not made: 'dafka users create admin' makes him\n"
+    )
+    assert kept(data / "gateway") == before
 
 
 def refused(

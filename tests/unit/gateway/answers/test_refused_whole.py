@@ -12,11 +12,13 @@ from kafka.protocol.admin import DeleteTopicsRequest
 from gateway.answers.refused_whole import MAX_MIRRORED, refused_whole
 from tests.differential.case import REGISTERED
 from tests.differential.wire import decode
+from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode, MalformedRequest
 from wireproto.kafka.messages import WriteTxnMarkersRequest
 from wireproto.kafka.responses import encode_response
 from wireproto.kafka.schemas import REQUEST_CLASSES
 
+AlterReplicaLogDirsRequest = REQUEST_CLASSES[ApiKey.ALTER_REPLICA_LOG_DIRS]
 ILLEGAL = ErrorCode.ILLEGAL_SASL_STATE
 
 
@@ -51,5 +53,22 @@ def test_all_levels_count_together() -> None:
     (answered,) = refused(asked(most), 1).markers
     assert (answered.producer_id, answered.topics[0].name) == (7, "t")
     assert [one.partition_index for one in answered.topics[0].partitions] == list(range(most))
+    with pytest.raises(MalformedRequest, match="more than 256"):
+        refused(asked(most + 1), 1)
+
+
+def test_what_the_lists_are_in_counts_too() -> None:
+    """Directories that name no topic cost as much as those that do."""
+    directory = AlterReplicaLogDirsRequest.AlterReplicaLogDir
+    topic = directory.AlterReplicaLogDirTopic
+
+    def asked(directories: int) -> Any:
+        named = directory(path="/a", topics=[topic(name="t", partitions=[0])])
+        empty = [directory(path="/b", topics=[]) for _ in range(directories - 1)]
+        return AlterReplicaLogDirsRequest(version=1, dirs=[named, *empty])
+
+    most = MAX_MIRRORED - 2
+    (answered,) = refused(asked(most), 1).results
+    assert (answered.topic_name, [one.partition_index for one in answered.partitions]) == ("t", [0])
     with pytest.raises(MalformedRequest, match="more than 256"):
         refused(asked(most + 1), 1)

@@ -23,6 +23,7 @@ from gateway.front.certificates import (
     ClientAuth,
 )
 from tests.peers.certificates import self_signed, signed
+from tests.peers.stores import bundled
 
 DAYS = re.compile(r"^dafka_tls_certificate_expiry_seconds (.*)$", re.MULTILINE)
 
@@ -76,6 +77,25 @@ def test_what_is_none_is_refused(pairs: list[Pair], tmp_path: Path, text: str | 
         Certificates(CertificateFiles(bad, pairs[0][1]))
     assert str(bad) in str(raised.value)
     assert "what is needed is a certificate with its chain" in str(raised.value)
+
+
+def test_a_file_of_a_password_that_is_not_there_is_the_one_that_is_named(
+    pairs: list[Pair], tmp_path: Path
+) -> None:
+    (certificate, key), nothing = pairs[0], tmp_path / "nothing"
+    said = f"^{re.escape(str(nothing))}: No such file or directory"
+    with pytest.raises(BadCertificates, match=said):
+        Certificates(CertificateFiles(certificate, key, password_file=nothing))
+    store = bundled(tmp_path / "trusted.p12", certificate, key)
+    with pytest.raises(BadCertificates, match=said):
+        Certificates(CertificateFiles(certificate, key, store, ClientAuth.REQUIRED, ca_password_file=nothing))
+
+
+def test_a_certificate_as_der_is_refused_with_the_way_out(pairs: list[Pair], tmp_path: Path) -> None:
+    certificate, key = pairs[0]
+    (tmp_path / "server.der").write_bytes(ssl.PEM_cert_to_DER_cert(certificate.read_text()))
+    with pytest.raises(BadCertificates, match=r"or a certificate as DER: .*openssl x509 -inform DER"):
+        Certificates(CertificateFiles(tmp_path / "server.der", key))
 
 
 def test_a_key_of_another_certificate_is_refused(pairs: list[Pair]) -> None:

@@ -89,6 +89,20 @@ def test_a_chain_is_shown_in_its_order_whatever_that_of_the_store_is(tmp_path: P
     assert shown == "".join(pair[0].read_text() for pair in (leaf, middle, root))
 
 
+def test_of_two_authorities_of_one_name_the_one_that_has_signed_is_shown(tmp_path: Path) -> None:
+    """As after an authority has been given another key: its old certificate may still be in the store."""
+    password_file(tmp_path)
+    old, new = (self_signed(tmp_path, name, "/CN=authority") for name in ("old", "new"))
+    leaf = signed(tmp_path, new, "leaf", "/CN=localhost")
+    (tmp_path / "both.pem").write_text(old[0].read_text() + new[0].read_text())
+    (tmp_path / "other.pem").write_text(new[0].read_text() + old[0].read_text())
+    for others in ("both.pem", "other.pem"):
+        bundled(tmp_path / "store.p12", *leaf, "-certfile", str(tmp_path / others))
+        made_of = identity((tmp_path / "store.p12").read_bytes(), PASSWORD.encode(), b"made up")
+        shown = made_of.pem.decode().split("-----BEGIN ENCRYPTED PRIVATE KEY-----")[0]
+        assert shown == leaf[0].read_text() + new[0].read_text()
+
+
 def test_whom_a_store_trusts_may_come_in(made: Path) -> None:
     trusted: dict[str, Any] = {"client_ca": made / "trusted.p12", "ca_password_file": made / "password"}
     asking = Certificates(files(made, "java.p12", client_auth=ClientAuth.REQUIRED, **trusted))
