@@ -390,6 +390,10 @@ class Ingest:
         """The state of an address in memory; its `head` bounds every read. Safe from any thread."""
         return self._addresses.known(address)
 
+    def is_gateways(self, address: str) -> bool:
+        """Whether a gateway that was heard of since the start made this address."""
+        return self._addresses.lives.has(address)
+
     def drop_native(self, address: str) -> bool:
         """Forget a native address, whose records the caller deletes. False if some are on their way to the
         disk, or it is no native one.
