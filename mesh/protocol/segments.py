@@ -279,14 +279,14 @@ class Segments:
 
     def _announce(self, state: AddressState, segment: Announcement, phase: Phase, at: Remembered) -> None:
         """Keep an announcement. What the address holds without one has no rows, counts for nobody, and goes:
-        from now on nothing of it is served.
+        from now on nothing of it is served, and what came out of turn does not follow its writer's records.
         """
+        self.gaps.end(state.address)
+        self.repeat.pop(state.address, None)
         if state.accepted >= 0:
             state.head = state.accepted = state.running_max = -1
             state.begins = 0
             state.head_row = state.last_row = b""
-            self.repeat.pop(state.address, None)
-            self.gaps.end(state.address)
             self.queue.latest.truncations.append(Truncation(state, -1, b"", -1))
             self.queue.end_commit()
         if not self.cluster_id:
