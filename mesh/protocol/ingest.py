@@ -275,7 +275,8 @@ class Ingest:
         One that is asked again while its answer waits is not taken twice.
         """
         answer_id = ids.answer_id(request.id)
-        self._addresses.lives.heard(request.requester)
+        if not passed_on:
+            self._addresses.lives.heard(request.requester)
         if (answer_id, request.requester) in self._unanswered:
             return
         if len(self._unanswered) >= MAX_WAITING_REQUESTS:
