@@ -275,7 +275,8 @@ class Ingest:
         One that is asked again while its answer waits is not taken twice.
         """
         answer_id = ids.answer_id(request.id)
-        self._addresses.lives.heard(request.requester)
+        if not passed_on:
+            self._addresses.lives.heard(request.requester)
         if (answer_id, request.requester) in self._unanswered:
             return
         if len(self._unanswered) >= MAX_WAITING_REQUESTS:
@@ -389,6 +390,10 @@ class Ingest:
     def known(self, address: str) -> AddressState | None:
         """The state of an address in memory; its `head` bounds every read. Safe from any thread."""
         return self._addresses.known(address)
+
+    def is_gateways(self, address: str) -> bool:
+        """Whether a gateway that was heard of since the start made this address."""
+        return self._addresses.lives.has(address)
 
     def drop_native(self, address: str) -> bool:
         """Forget a native address, whose records the caller deletes. False if some are on their way to the

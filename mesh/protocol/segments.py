@@ -17,6 +17,8 @@ of all would refuse what another gateway has rightly decided a moment earlier.
 Rule: an end is decided by gateways, and other stores pass it on (`mesh.store.refill`). Where keys tell who
 says it, one that a store passes on counts for a segment that was announced here and takes no records of its
 writer any more, and cuts nothing; it stays until a gateway tells the end. What that has told stays for good.
+An announcement that a store passes on ends nothing that is here, and says nothing of epochs, lives and the
+cluster: OPENs of gateways are not measured by it.
 """
 
 import logging
@@ -202,11 +204,13 @@ class Segments:
         if state.phase is Phase.OPEN:
             self._seal_now(state)
         if state.announcement is None:
-            self._announce(state, segment, max(state.phase, Phase.SEALED), copy.at)
+            self._announce(state, segment, max(state.phase, Phase.SEALED), copy.at, passed_on)
             if state.accepted < state.end:
                 self.queue.latest.unfinished[state.address] = True
                 self.addresses.revive(state)
         else:
+            if not passed_on and segment.epoch > self.addresses.highest_epoch(segment.log)[0]:
+                self._learn(segment)  # another store had passed it on
             self._join(state, state.announcement, segment.members)
             self._hear(state, copy.at)
         if state.phase is Phase.CLOSED and copy.end > state.end:
@@ -234,6 +238,8 @@ class Segments:
         known = state.announcement
         if state.phase is Phase.OPEN and (known is None or self.incarnation in known.members):
             return STATUS_OPEN
+        if passed_on and known is None and state.accepted >= 0:
+            return STATUS_NOT_HERE
         if (
             state.phase is Phase.DELETED
             or (state.phase is Phase.CLOSED and copy.end > state.end and self._is_settled(state, passed_on))
@@ -277,28 +283,40 @@ class Segments:
         """Whether another lineage takes the place of that which told of an address: the catalog's own."""
         return bool(at.lineage) and (not told.lineage or at.lineage == self._lineage())
 
-    def _announce(self, state: AddressState, segment: Announcement, phase: Phase, at: Remembered) -> None:
+    def _announce(
+        self,
+        state: AddressState,
+        segment: Announcement,
+        phase: Phase,
+        at: Remembered,
+        passed_on: bool = False,
+    ) -> None:
         """Keep an announcement. What the address holds without one has no rows, counts for nobody, and goes:
-        from now on nothing of it is served.
+        from now on nothing of it is served, and what came out of turn does not follow its writer's records.
         """
+        self.gaps.end(state.address)
+        self.repeat.pop(state.address, None)
         if state.accepted >= 0:
             state.head = state.accepted = state.running_max = -1
             state.begins = 0
             state.head_row = state.last_row = b""
-            self.repeat.pop(state.address, None)
-            self.gaps.end(state.address)
             self.queue.latest.truncations.append(Truncation(state, -1, b"", -1))
             self.queue.end_commit()
+        if not passed_on:
+            self._learn(segment)
+        state.announcement, state.subject, state.phase = segment, segment.subject, phase
+        state.told = Told(at.lineage, at.sequence)
+        self._list(segment, phase)
+        self.queue.latest.metas[segment.address] = state.pack_meta()
+
+    def _learn(self, segment: Announcement) -> None:
+        """A gateway announces: this is the store's cluster, and OPENs of the log are measured by it."""
         if not self.cluster_id:
             self.cluster_id = self.queue.latest.cluster_id = segment.cluster_id
         if segment.epoch >= self.addresses.highest_epoch(segment.log)[0]:
             announced = segment.epoch, life_of(segment.address)
             self.queue.latest.epochs[segment.log] = announced
             self.addresses.set_epoch(segment.log, announced)
-        state.announcement, state.subject, state.phase = segment, segment.subject, phase
-        state.told = Told(at.lineage, at.sequence)
-        self._list(segment, phase)
-        self.queue.latest.metas[segment.address] = state.pack_meta()
 
     def _list(self, segment: Announcement | None, phase: Phase) -> None:
         """List a segment among those of its log, or no more. One that another version announced is not in the

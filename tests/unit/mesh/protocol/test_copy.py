@@ -97,6 +97,15 @@ def test_an_unknown_segment_is_sealed_with_its_announcement_and_copied_to_its_en
     assert kept(machine) == (Phase.SEALED, END)
 
 
+def test_what_came_out_of_turn_before_a_copy_does_not_follow_what_is_copied() -> None:
+    machine = Machine()
+    for number in range(1, END + 1):
+        machine.on_record(record(number, batch(number, base=200 + number)), 0.0)
+    machine.answers(copy_request())
+    assert set(copied(machine, 0, END)) == {Taken.TAKEN}
+    assert [entry.content for entry in machine.take().records] == [batch(n) for n in range(END + 1)]
+
+
 def test_what_an_earlier_incarnation_had_open_is_sealed_and_copied_on() -> None:
     """It lost something and is another store now: as no member it is never sealed by anybody else."""
     machine = Machine()

@@ -193,6 +193,28 @@ def test_rows_carry_the_running_maximum_of_timestamps() -> None:
     ]
 
 
+@pytest.mark.parametrize("is_life_known", [False, True])
+@pytest.mark.parametrize("first", [0, 1])
+def test_what_came_out_of_turn_before_an_announcement_does_not_follow_the_writers(
+    first: int, is_life_known: bool
+) -> None:
+    """Whoever wrote it: a native producer's key may know the address before a gateway opens it here."""
+    machine = Machine()
+    for sequence in (0, 1, 2, 3)[first::2]:
+        machine.on_record(record(sequence, batch(sequence, 9999)), 0.0)
+    machine.settle()
+    machine.take_effects(0.0)
+    if is_life_known:
+        machine.on_asked(LIFE + "0" * 16)
+    assert machine.answers(open_request(announcement()))[0].status == STATUS_DONE
+    assert (machine.take_effects(9.0), machine.next_due()) == ([], None)
+    for sequence in range(4):
+        machine.on_record(record(sequence), 9.0)
+    commit = machine.take()
+    assert [(entry.sequence, entry.content) for entry in commit.records] == [(n, batch(n)) for n in range(4)]
+    assert machine.done(commit) == [Ack(ADDRESS, STORE, "orders", 3)]
+
+
 def test_a_gap_is_asked_for_again_with_back_off_until_it_is_filled() -> None:
     machine = opened()
     machine.on_record(record(0), 0.0)

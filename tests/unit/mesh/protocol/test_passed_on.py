@@ -7,10 +7,10 @@ from itertools import product
 
 import pytest
 
-from mesh.protocol.address_state import Phase
+from mesh.protocol.address_state import NO_END, Phase
 from mesh.protocol.ingest import Ingest
-from tests.unit.mesh.protocol.test_copy import END, batch, copied, copy_request, segment, written
-from tests.unit.mesh.protocol.test_ingest import ADDRESS, Machine, open_request, record, request
+from tests.unit.mesh.protocol.test_copy import END, EPOCH, batch, copied, copy_request, segment, written
+from tests.unit.mesh.protocol.test_ingest import ADDRESS, LIFE, Machine, open_request, record, request
 from wireproto.dafka.additions import (
     STATUS_DONE,
     STATUS_INCOMPLETE,
@@ -252,6 +252,70 @@ def test_a_deletion_forgets_that_it_was_passed_on() -> None:
     assert state is not None
     assert state.phase is Phase.DELETED
     assert told(started_again(machine), open_request(segment())) == (STATUS_SEALED, -1)
+
+
+# an announcement that is passed on -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_it_wipes_nothing_that_was_here_without_one(is_sealed: bool, is_new: bool) -> None:
+    machine = Machine(cluster_id="cluster")
+    for sequence in range(3):
+        machine.on_record(record(sequence, batch(sequence)), 0.0)
+    machine.settle()
+    if is_sealed:
+        machine.answers(request(b"S"))
+    machine = started_again(machine) if is_new else machine
+    assert passed_on(machine, copy_request()) == (STATUS_NOT_HERE, 2)
+    is_kept(machine, Phase.SEALED if is_sealed else Phase.NATIVE, 2, NO_END)
+    assert told(machine, copy_request()) == (STATUS_INCOMPLETE, -1)
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+@pytest.mark.parametrize("epoch", [EPOCH, EPOCH + 7])
+def test_no_open_is_measured_by_its_epoch(epoch: int, is_new: bool) -> None:
+    machine = Machine(cluster_id="cluster")
+    false = segment("F" * 32, epoch=epoch)
+    assert passed_on(machine, copy_request(of=false)) == (STATUS_INCOMPLETE, -1)
+    machine = started_again(machine) if is_new else machine
+    assert told(machine, open_request(segment())) == (STATUS_DONE, -1)
+    assert told(machine, copy_request(of=segment("E" * 32, epoch=EPOCH - 1))) == (STATUS_INCOMPLETE, -1)
+    assert machine.disk.epochs == {"log/0": (EPOCH, LIFE)}
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_it_says_nothing_of_the_cluster(is_new: bool) -> None:
+    machine = Machine()
+    false = segment("F" * 32)._replace(cluster_id="another")
+    assert passed_on(machine, copy_request(of=false)) == (STATUS_INCOMPLETE, -1)
+    machine = Machine(machine.disk) if is_new else machine
+    assert machine.cluster_id == ""
+    assert told(machine, open_request(segment())) == (STATUS_DONE, -1)
+    assert machine.cluster_id == "cluster"
+
+
+def test_a_gateway_that_has_it_copied_as_well_says_all_of_that() -> None:
+    machine = Machine()
+    passed_on(machine, copy_request())
+    assert (machine.cluster_id, machine.disk.epochs) == ("", {})
+    assert told(machine, copy_request()) == (STATUS_INCOMPLETE, -1)
+    assert (machine.cluster_id, machine.disk.epochs) == ("cluster", {"log/0": (EPOCH, LIFE)})
+
+
+def test_who_passes_on_is_no_gateway() -> None:
+    """Addresses that begin as its requester id does stay native ones."""
+    machine = Machine(cluster_id="cluster")
+    asked = copy_request(asker=LIFE + "0" * 16, of=segment("F" * 32))
+    passed_on(machine, asked)
+    for sequence in range(2):
+        machine.on_record(record(sequence), 0.0)
+    machine.settle()
+    is_kept(machine, Phase.NATIVE, 1, NO_END)
+    machine.on_request(asked)
+    machine.on_record(record(2), 0.0)
+    machine.settle()
+    is_kept(machine, Phase.NATIVE, 1, NO_END)
 
 
 def test_without_keys_nobody_tells_who_says_it() -> None:

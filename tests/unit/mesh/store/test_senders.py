@@ -8,9 +8,21 @@ import pytest
 
 from mesh.keys.certificate import Certificate
 from mesh.keys.roles import Role
+from mesh.protocol.address_state import Phase
 from mesh.store.senders import Senders
 from tests.unit.mesh.protocol.test_copy import copy_request
-from tests.unit.mesh.protocol.test_ingest import ADDRESS, Machine, open_request, opened, record, request
+from tests.unit.mesh.protocol.test_ingest import (
+    ADDRESS,
+    LIFE,
+    Machine,
+    announcement,
+    batch,
+    open_request,
+    opened,
+    record,
+    request,
+)
+from tests.unit.mesh.protocol.test_ingest import STORE as INCARNATION
 from wireproto.dafka.errors import MalformedMessage
 from wireproto.dafka.messages import DirectRecord, Head, Record
 
@@ -19,6 +31,7 @@ STORE = Certificate("store-2", Role.STORE, "s" * 40)
 GATEWAY = Certificate("gateway-1", Role.GATEWAY, "g" * 40)
 READER = Certificate("screen", Role.READER, "r" * 40)
 NATIVE = "B" * 32
+OTHER = "C" * 32
 
 WRITES: list[Any] = [
     Record(ADDRESS, "orders", 3, b"forged"),
@@ -85,3 +98,54 @@ def test_everything_else_is_a_matter_of_roles() -> None:
     for sender in (STORE, GATEWAY, READER):
         assert senders(machine).admits(sender, open_request())
         assert senders(machine).admits(sender, request(b"C", ADDRESS, 0))
+
+
+# what a store sends as if a writer sent it again ----------------------------------------------------------
+
+
+def in_phase(phase: Phase, address: str) -> Machine:
+    """With an address that has got so far, as a gateway's does beyond NATIVE."""
+    machine = opened()
+    if phase > Phase.NATIVE:
+        machine.answers(open_request(announcement(address, epoch=4)))
+    machine.on_record(record(0, address=address), 0.0)
+    machine.settle()
+    for message_id, reached in ((b"S", Phase.SEALED), (b"C", Phase.CLOSED), (b"X", Phase.DELETED)):
+        if reached <= phase:
+            machine.answers(request(message_id, address, 0))
+    state = machine.disk.load(address)
+    assert state is not None
+    assert state.phase is phase
+    return machine
+
+
+def sent_again(requester: str, address: str = OTHER) -> DirectRecord:
+    return DirectRecord(requester, "", address, "orders", 1, batch(1))
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+@pytest.mark.parametrize("phase", Phase)
+def test_a_store_is_no_writer_of_a_gateways_segment(phase: Phase, is_new: bool) -> None:
+    """It would be acknowledged, and what the gateway publishes then be a repeat. Native records stores do
+    send again for each other, and copies are asked for under other ids.
+    """
+    machine = in_phase(phase, OTHER)
+    machine = started_again(machine) if is_new else machine
+    assert senders(machine).admits(STORE, sent_again(INCARNATION)) is (phase is Phase.NATIVE)
+    assert senders(machine).admits(STORE, sent_again("0" * 32))
+    assert senders(machine).admits(GATEWAY, sent_again(INCARNATION))
+
+
+@pytest.mark.parametrize("sender", [STORE, PRODUCER])
+def test_what_a_known_gateway_has_not_announced_yet_is_not_native_either(sender: Certificate) -> None:
+    machine = Machine()
+    assert senders(machine).admits(sender, sent_again(INCARNATION))
+    machine.on_asked(LIFE + "0" * 16)
+    assert senders(machine).admits(sender, sent_again(INCARNATION))
+    assert not senders(machine).admits(sender, sent_again(INCARNATION, ADDRESS))
+
+
+def test_a_store_whose_disk_cannot_tell_takes_nothing_from_another_one() -> None:
+    machine = started_again(written())
+    machine.disk.bad.add(ADDRESS)
+    assert not senders(machine).admits(STORE, sent_again(INCARNATION, ADDRESS))
