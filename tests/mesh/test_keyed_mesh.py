@@ -842,6 +842,29 @@ def test_without_descriptors_a_link_waits_and_others_live(
     scene(tmp_path, test)
 
 
+def test_a_link_that_breaks_on_its_own_socket_is_told_to_be_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It counted as live for ever, and was not made anew."""
+    breaking: list[bool] = []
+
+    class Broken(Subscriber):
+        def _take_some(self) -> bool:
+            if breaking:
+                raise zmq.ZMQError(zmq.EFAULT)
+            return super()._take_some()
+
+    async def test(scene: Scene) -> None:
+        await scene.start()
+        assert states(scene)[0] == "connected"
+        breaking.append(True)
+        scene.gateway.gateway.publish(scene.segment, 10, 10)
+        await until(lambda: states(scene)[0] != "connected")
+
+    monkeypatch.setattr("mesh.keyed_links.Subscriber", Broken)
+    scene(tmp_path, test)
+
+
 def _has_made(events: list[str], count: int) -> bool:
     return events.count("made") == count
 
