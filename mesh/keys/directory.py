@@ -42,8 +42,10 @@ class KeysRefused(Exception):
     exit_code = 2
 
 
-Signature = tuple[tuple[str, int, int, int], ...]
-"""What tells that files are others: names, inodes, times and sizes."""
+Signature = tuple[tuple[str, int, int, int, int], ...]
+"""What tells that files are others: names, inodes, times and sizes. Of the times one is that of the last
+change of a file's mode, for which a file may have been refused.
+"""
 
 
 def read_own(path: Path) -> Certificate:
@@ -115,11 +117,11 @@ def signature(path: Path) -> Signature:
     return tuple(_signatures(member_files(path)))
 
 
-def _signatures(files: list[Path]) -> Iterator[tuple[str, int, int, int]]:
+def _signatures(files: list[Path]) -> Iterator[tuple[str, int, int, int, int]]:
     for file in files:
         with contextlib.suppress(FileNotFoundError):  # removed in between: the next look sees it
             found = file.stat()
-            yield file.name, found.st_ino, found.st_mtime_ns, found.st_size
+            yield file.name, found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
 
 def make(path: Path, certificate: Certificate) -> None:

@@ -188,6 +188,8 @@ class Keys:
         if not gone or not (self.path / MEMBERS).is_dir():
             return False
         self._files = {file: member for file, member in self._files.items() if file not in gone}
+        # A file that is moved back is as it was, and is read all the same.
+        self._signature = None
         return True
 
     def _make_table(self) -> None:

@@ -147,6 +147,13 @@ def test_a_change_of_any_file_is_seen(tmp_path: Path) -> None:
     assert seen[0] == seen[3] == ()
 
 
+def test_a_change_of_a_mode_is_seen(tmp_path: Path) -> None:
+    file = directory.add(tmp_path, OWN_ONE)
+    before = directory.signature(tmp_path)
+    file.chmod(0o602)
+    assert directory.signature(tmp_path) != before
+
+
 def test_more_members_than_there_may_be(tmp_path: Path) -> None:
     (tmp_path / MEMBERS).mkdir()
     for number in range(1025):

@@ -276,6 +276,39 @@ def test_a_directory_that_vanishes_takes_nobody_off_the_mesh(tmp_path: Path) -> 
     assert not keys.allows(store.public, Ack(A, S, "", 0))
 
 
+def test_a_file_whose_mode_was_refused_is_read_after_the_chmod(tmp_path: Path) -> None:
+    """The log says which one, and nobody should have to touch the file beside it."""
+    store = ROLES[Role.STORE]
+    keys = keys_of(tmp_path, certificate("own", Role.GATEWAY))
+    file = directory.add(tmp_path, store)
+    file.chmod(0o602)
+    look(keys)
+    assert keys.holder(store.public) is None
+    file.chmod(0o600)
+    look(keys)
+    assert keys.holder(store.public) is not None
+    assert not keys.is_stale
+
+
+def test_a_file_that_is_moved_away_and_back_while_nothing_is_read_is_there_again(tmp_path: Path) -> None:
+    store = ROLES[Role.STORE]
+    keys = keys_of(tmp_path, certificate("own", Role.GATEWAY), store)
+    before = directory.signature(tmp_path)
+    (file,) = directory.member_files(tmp_path)
+    folder = tmp_path / MEMBERS
+    folder.chmod(0o702)
+    file.rename(tmp_path / "away")
+    look(keys)
+    assert keys.holder(store.public) is None
+    (tmp_path / "away").rename(file)
+    folder.chmod(0o700)
+    # A file system whose times are coarse, or that keeps none, tells no move.
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("mesh.keys.keys.signature", lambda _path: before)
+        look(keys)
+    assert keys.holder(store.public) is not None
+
+
 def test_who_listens_to_what_is_not_its_own_is_nobody(tmp_path: Path) -> None:
     reader, gateway = ROLES[Role.READER], ROLES[Role.GATEWAY]
     keys = keys_of(tmp_path, certificate("own", Role.STORE), reader, gateway)
