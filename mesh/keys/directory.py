@@ -36,6 +36,10 @@ MAX_MEMBERS = 1024
 """Certificates of one mesh: as many nodes as a tower speaks of."""
 
 
+LOOK = ", and look at what is in it ('dafka keys list')"
+"""What to do with a directory that was everybody's, once it is not."""
+
+
 class KeysRefused(Exception):
     """The keys in a directory cannot be used; the text says why, and what to do."""
 
@@ -52,6 +56,7 @@ def read_own(path: Path) -> Certificate:
     """This node's certificate with its secret key. Raises `KeysRefused`."""
     file = path / OWN_SECRET
     try:
+        _check_is_not_everybodys(path)
         found = _read(file, private=True)
     except (FileNotFoundError, NotADirectoryError):
         raise KeysRefused(_no_key(path)) from None
@@ -100,8 +105,9 @@ def member_files(path: Path) -> list[Path]:
     """
     folder = path / MEMBERS
     try:
+        _check_is_not_everybodys(path)
         if why := _why_anybodys(folder, folder.stat().st_mode):
-            raise KeysRefused(f"{folder}: {why}, and look at what is in it ('dafka keys list')")
+            raise KeysRefused(f"{folder}: {why}{LOOK}")
         found = sorted(file for file in folder.iterdir() if file.suffix == SUFFIX and file.name[0] != ".")
     except FileNotFoundError:
         return []
@@ -216,6 +222,15 @@ def _read(file: Path, *, private: bool = False) -> Certificate:
         return from_text(content.decode())
     except UnicodeDecodeError:
         raise BadCertificate("it is no text") from None
+
+
+def _check_is_not_everybodys(path: Path) -> None:
+    """Raises `KeysRefused` where everybody may put other keys into the directory or in place of `members`,
+    and OSError. Where it is sticky, nobody takes the place of what is there.
+    """
+    mode = path.stat().st_mode
+    if not mode & stat.S_ISVTX and (why := _why_anybodys(path, mode)):
+        raise KeysRefused(f"{path}: {why}{LOOK}")
 
 
 def _why_anybodys(path: Path, mode: int) -> str:

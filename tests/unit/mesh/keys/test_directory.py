@@ -176,7 +176,7 @@ def test_no_member_is_added_that_would_be_one_too_many(
     assert {one.public for one in directory.read_members(tmp_path).values()} == {one.public for one in here}
 
 
-@pytest.mark.parametrize("name", [MEMBERS, f"{MEMBERS}/{{}}"])
+@pytest.mark.parametrize("name", [".", MEMBERS, f"{MEMBERS}/{{}}"])
 def test_members_that_others_may_write_are_refused(tmp_path: Path, name: str) -> None:
     file = directory.add(tmp_path, OWN_ONE)
     wide = tmp_path / name.format(file.name)
@@ -186,6 +186,17 @@ def test_members_that_others_may_write_are_refused(tmp_path: Path, name: str) ->
         directory.read_members(tmp_path)
     wide.chmod(mode | 0o020)
     assert [one.public for one in directory.read_members(tmp_path).values()] == [OWN_ONE.public]
+
+
+def test_a_directory_that_everybody_may_write_has_no_own_key(tmp_path: Path) -> None:
+    """Who may rename what is in it puts another key there. What is sticky is renamed by its owner alone."""
+    directory.make(tmp_path, OWN_ONE)
+    tmp_path.chmod(0o777)
+    with pytest.raises(KeysRefused, match=f"{tmp_path}: everybody may write it .*chmod o-w {tmp_path}'"):
+        directory.read_own(tmp_path)
+    tmp_path.chmod(0o1777)
+    assert directory.read_own(tmp_path) == OWN_ONE
+    assert directory.read_members(tmp_path) == {}
 
 
 def test_what_cannot_be_written_leaves_no_half_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
