@@ -13,6 +13,7 @@ followed, since that is how Kubernetes mounts a Secret.
 
 import contextlib
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -25,6 +26,9 @@ OWN = "own.key"
 OWN_SECRET = "own.key_secret"  # noqa: S105 - a file's name
 MEMBERS = "members"
 SUFFIX = ".key"
+
+_ADDED = re.compile(r"(.+)-([0-9a-f]{8})")
+"""A file's name without the suffix: a member's name, and the short form of its key."""
 
 MAX_FILE_BYTES = 16 * 1024
 """A certificate has some hundred bytes, and up to `MAX_SUBJECTS` subjects."""
@@ -85,13 +89,26 @@ def _no_key(path: Path) -> str:
 
 def read_members(path: Path) -> dict[Path, Certificate]:
     """The certificates of the members, by file. Raises `KeysRefused` if one cannot be used."""
+    found, broken = sorted_members(path)
+    for file, error in broken.items():
+        raise KeysRefused(f"{file}: {error}. Remove the file, then add it again with 'dafka keys add'")
+    return found
+
+
+def sorted_members(path: Path) -> tuple[dict[Path, Certificate], dict[Path, BadCertificate]]:
+    """The certificates of the members, by file, and what is wrong with the files that have none: who adds and
+    removes members mends these. Raises `KeysRefused` if a file cannot be read.
+    """
     found: dict[Path, Certificate] = {}
+    broken: dict[Path, BadCertificate] = {}
     for file in member_files(path):
         try:
             found[file] = read_member(file)
-        except (OSError, BadCertificate) as error:
-            raise KeysRefused(f"{file}: {_why(error)}. Add it again with 'dafka keys add'") from None
-    return found
+        except BadCertificate as error:
+            broken[file] = error
+        except OSError as error:
+            raise KeysRefused(f"{file}: {_why(error)}") from None
+    return found, broken
 
 
 def read_member(file: Path) -> Certificate:
@@ -149,17 +166,20 @@ def make(path: Path, certificate: Certificate) -> None:
 
 
 def add(path: Path, certificate: Certificate) -> Path:
-    """Take a certificate for a member's; the file that has it then. Raises `KeysRefused` and OSError."""
+    """Take a certificate for a member's; the file that has it then, whatever it had. Raises `KeysRefused` and
+    OSError.
+    """
     folder = path / MEMBERS
     make_directory(folder)
-    members = read_members(path)
+    members, broken = sorted_members(path)
     for file, other in members.items():
         if other.public == certificate.public and other.name != certificate.name:
             raise KeysRefused(f"{certificate.name} has the key of {other.name} ({file}): a key is one node's")
     file = folder / f"{certificate.name}-{certificate.short_key}{SUFFIX}"
-    if file not in members and len(members) >= MAX_MEMBERS:
+    count = len(members) + len(broken)
+    if file not in members and file not in broken and count >= MAX_MEMBERS:
         raise KeysRefused(
-            f"{folder} has {len(members)} certificates, and no more may be: remove those of nodes that are "
+            f"{folder} has {count} certificates, and no more may be: remove those of nodes that are "
             "gone (dafka keys remove)"
         )
     with _drafts([file]) as (draft,):
@@ -169,12 +189,13 @@ def add(path: Path, certificate: Certificate) -> Path:
 
 
 def remove(path: Path, name: str, short_key: str = "") -> list[Path]:
-    """Take a name, or one key of it, out of the members; the files that went. Raises `KeysRefused`."""
-    gone = [
-        file
-        for file, certificate in read_members(path).items()
-        if certificate.name == name and certificate.short_key.startswith(short_key)
-    ]
+    """Take a name, or one key of it, out of the members; the files that went. Of those that are broken the
+    name and the key are those in the file's name, as `add` gives it. Raises `KeysRefused` and OSError.
+    """
+    members, broken = sorted_members(path)
+    named = [(file, one.name, one.short_key) for file, one in members.items()]
+    named += [(file, *_name_and_key(file.stem)) for file in broken]
+    gone = [file for file, whose, key in named if whose == name and key.startswith(short_key)]
     if not gone:
         raise KeysRefused(
             f"{path} has no such member: 'dafka keys list {path}' shows them, and what tells their keys apart"
@@ -182,6 +203,12 @@ def remove(path: Path, name: str, short_key: str = "") -> list[Path]:
     for file in gone:
         file.unlink()
     return gone
+
+
+def _name_and_key(stem: str) -> tuple[str, str]:
+    """Of a member's file by what `add` called it; somebody else may have called it by the name alone."""
+    added = _ADDED.fullmatch(stem)
+    return (added[1], added[2]) if added is not None else (stem, "")
 
 
 @contextlib.contextmanager

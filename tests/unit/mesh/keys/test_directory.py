@@ -131,8 +131,43 @@ def test_a_key_is_one_nodes(tmp_path: Path) -> None:
 def test_a_member_that_cannot_be_read_is_refused_at_a_start(tmp_path: Path) -> None:
     directory.add(tmp_path, OWN_ONE)
     (tmp_path / MEMBERS / "bad.key").write_text("metadata\n")
-    with pytest.raises(KeysRefused, match=r"bad\.key: .*dafka keys add"):
+    with pytest.raises(KeysRefused, match=r"bad\.key: .*Remove the file, then add it again with 'dafka"):
         directory.read_members(tmp_path)
+
+
+def test_a_broken_certificate_stops_nobody_from_adding_and_removing(tmp_path: Path) -> None:
+    """The text named as its cure the command that failed."""
+    other = certificate("store-2")
+    broken = directory.add(tmp_path, OWN_ONE)
+    broken.write_text("half a certif")
+    added = directory.add(tmp_path, other)
+    assert directory.remove(tmp_path, "store-2") == [added]
+    assert directory.add(tmp_path, OWN_ONE) == broken
+    assert [one.public for one in directory.read_members(tmp_path).values()] == [OWN_ONE.public]
+
+
+def test_a_broken_certificate_is_removed_by_the_name_in_its_files_name(tmp_path: Path) -> None:
+    old, new = certificate("store-1"), certificate("store-1")
+    files = [directory.add(tmp_path, one) for one in (old, new, certificate("store"))]
+    for file in files:
+        file.write_text("half a certif")
+    by_hand = tmp_path / MEMBERS / "store-1.key"
+    by_hand.touch()
+    assert directory.remove(tmp_path, "store") == [files[2]]
+    assert directory.remove(tmp_path, "store-1", new.short_key) == [files[1]]
+    other = tmp_path / MEMBERS / "gateway-1.key"
+    other.touch()
+    assert set(directory.remove(tmp_path, "store-1")) == {files[0], by_hand}
+    assert directory.member_files(tmp_path) == [other]
+
+
+def test_a_broken_certificate_counts_among_those_that_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory, "MAX_MEMBERS", 1)
+    directory.add(tmp_path, OWN_ONE).write_text("half a certif")
+    with pytest.raises(KeysRefused, match="has 1 certificates, and no more may be"):
+        directory.add(tmp_path, certificate())
 
 
 def test_a_change_of_any_file_is_seen(tmp_path: Path) -> None:
