@@ -18,7 +18,7 @@ from mesh.keys.directory import MEMBERS, KeysRefused
 from mesh.keys.keys import MAX_CLAIMS, Keys
 from mesh.keys.roles import LINKS, Role
 from mesh.keys.z85 import decode
-from mesh.log_bounds import MAX_LINES_OF_SOURCE
+from mesh.log_bounds import MAX_LINES, MAX_LINES_OF_SOURCE
 from mesh.zmq_trio import new_key_pair
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
@@ -204,6 +204,19 @@ def test_a_stranger_keeps_nobody_else_out_of_the_log(
     (line,) = caplog.messages[MAX_LINES_OF_SOURCE:]
     assert f"the link of key {store} at 10.0.0.1: it is no member here. 'dafka keys add {tmp_path} " in line
     assert keys.refused_peers == 110
+
+
+def test_strangers_with_many_addresses_keep_no_member_out_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = ROLES[Role.READER]
+    keys = keys_of(tmp_path, certificate("own", Role.GATEWAY), reader)
+    for host in range(100):
+        assert not keys.admits(new_key_pair()[0], f"10.0.0.{host}")
+    assert len(caplog.messages) == MAX_LINES
+    assert not keys.admits(reader.public, "10.0.0.1")
+    (line,) = caplog.messages[MAX_LINES:]
+    assert "refused the link of screen, a reader, at 10.0.0.1: a gateway has no links with that role" in line
 
 
 def test_one_sender_keeps_no_other_out_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
