@@ -53,6 +53,14 @@ def _address(host: str) -> str:
         return ""
 
 
+def _host(endpoint: str) -> str:
+    """Of whom to count lines of the log: the host of an endpoint, which others have written; "" if none."""
+    try:
+        return parse_endpoint(endpoint).host
+    except MalformedMessage:
+        return ""
+
+
 class Beacon:
     """Keeps `node` connected to all others.
 
@@ -81,7 +89,7 @@ class Beacon:
         """Beacons that break the format, or name no place that one can connect to."""
         self.strangers = 0
         """Beacons with keys of nobody whom this node knows, or in its own name."""
-        self._log_bounds = LogBounds()
+        self._strange_log, self._refused_log = LogBounds(), LogBounds()
         self._keys = context.keys
         self._node = node
         self._table = Peers(self.node_id, port, host=_address(host))
@@ -190,7 +198,7 @@ class Beacon:
         return is_own or keys.peer(beacon.key) is not None
 
     def _say_strange(self, beacon: TowerBeacon, keys: Keys, is_own: bool) -> None:
-        if not self._log_bounds.may(f"key {beacon.key} {is_own}", "strange"):
+        if not self._strange_log.may(f"key {beacon.key} {is_own}", _host(beacon.endpoint)):
             return
         if is_own:
             logger.warning(
@@ -198,18 +206,19 @@ class Beacon:
             )
             return
         logger.warning(
-            "a tower tells of a node with key %s at %s, which is no member here: 'dafka keys add %s "
-            "CERTIFICATE', with its own.key, makes it one",
+            "a tower tells of a node with key %s at %s: %s",
             beacon.key,
             beacon.endpoint,
-            keys.path,
+            keys.why_not_admitted(beacon.key),
         )
 
     def _say_refused(self, beacon: TowerBeacon) -> None:
-        if self._log_bounds.may(f"node {beacon.node}", "refused"):
+        holder = None if self._keys is None else self._keys.holder(beacon.key)
+        source = _host(beacon.endpoint) if holder is None else holder.name
+        if self._refused_log.may(f"node {beacon.node}", source):
             logger.warning(
                 "dropped the beacon of node %s at %s: more nodes are known than may be, or another key has "
-                "its name or place, with a live link",
+                "its name or place, with a live link, or had it until some seconds ago",
                 beacon.node,
                 beacon.endpoint,
             )

@@ -114,6 +114,9 @@ class KeyedLinks:
                 await self._follow(endpoint, link)
             except* SocketError as errors:
                 self._say_short(endpoint, errors)
+                # A socket may also break while its link is live, and nobody else tells that it is down.
+                if not link.scope.cancel_called:
+                    self.on_link(endpoint, False)
 
     async def _follow(self, endpoint: str, link: _Link) -> None:
         """Hear the link. Raises `SocketError`, maybe in a group, where there is no socket for it."""

@@ -91,7 +91,7 @@ def add(directory_: Path, files: Sequence[Path]) -> None:
     """Add them."""
     directory.check_has_key(directory_)
     found = [_certificate(file / OWN if file.is_dir() else file) for file in files]
-    known = set(directory.read_members(directory_).values())
+    known = set(directory.sorted_members(directory_)[0].values())
     for one in found:
         directory.add(directory_, one)
         what = "known already" if one in known else "added"

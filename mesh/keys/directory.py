@@ -13,6 +13,7 @@ followed, since that is how Kubernetes mounts a Secret.
 
 import contextlib
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -26,6 +27,9 @@ OWN_SECRET = "own.key_secret"  # noqa: S105 - a file's name
 MEMBERS = "members"
 SUFFIX = ".key"
 
+_ADDED = re.compile(r"(.+)-([0-9a-f]{8})")
+"""A file's name without the suffix: a member's name, and the short form of its key."""
+
 MAX_FILE_BYTES = 16 * 1024
 """A certificate has some hundred bytes, and up to `MAX_SUBJECTS` subjects."""
 
@@ -36,20 +40,27 @@ MAX_MEMBERS = 1024
 """Certificates of one mesh: as many nodes as a tower speaks of."""
 
 
+LOOK = ", and look at what is in it ('dafka keys list')"
+"""What to do with a directory that was everybody's, once it is not."""
+
+
 class KeysRefused(Exception):
     """The keys in a directory cannot be used; the text says why, and what to do."""
 
     exit_code = 2
 
 
-Signature = tuple[tuple[str, int, int, int], ...]
-"""What tells that files are others: names, inodes, times and sizes."""
+Signature = tuple[tuple[str, int, int, int, int], ...]
+"""What tells that files are others: names, inodes, times and sizes. Of the times one is that of the last
+change of a file's mode, for which a file may have been refused.
+"""
 
 
 def read_own(path: Path) -> Certificate:
     """This node's certificate with its secret key. Raises `KeysRefused`."""
     file = path / OWN_SECRET
     try:
+        _check_is_not_everybodys(path)
         found = _read(file, private=True)
     except (FileNotFoundError, NotADirectoryError):
         raise KeysRefused(_no_key(path)) from None
@@ -78,13 +89,26 @@ def _no_key(path: Path) -> str:
 
 def read_members(path: Path) -> dict[Path, Certificate]:
     """The certificates of the members, by file. Raises `KeysRefused` if one cannot be used."""
+    found, broken = sorted_members(path)
+    for file, error in broken.items():
+        raise KeysRefused(f"{file}: {error}. Remove the file, then add it again with 'dafka keys add'")
+    return found
+
+
+def sorted_members(path: Path) -> tuple[dict[Path, Certificate], dict[Path, BadCertificate]]:
+    """The certificates of the members, by file, and what is wrong with the files that have none: who adds and
+    removes members mends these. Raises `KeysRefused` if a file cannot be read.
+    """
     found: dict[Path, Certificate] = {}
+    broken: dict[Path, BadCertificate] = {}
     for file in member_files(path):
         try:
             found[file] = read_member(file)
-        except (OSError, BadCertificate) as error:
-            raise KeysRefused(f"{file}: {_why(error)}. Add it again with 'dafka keys add'") from None
-    return found
+        except BadCertificate as error:
+            broken[file] = error
+        except OSError as error:
+            raise KeysRefused(f"{file}: {_why(error)}") from None
+    return found, broken
 
 
 def read_member(file: Path) -> Certificate:
@@ -98,8 +122,9 @@ def member_files(path: Path) -> list[Path]:
     """
     folder = path / MEMBERS
     try:
+        _check_is_not_everybodys(path)
         if why := _why_anybodys(folder, folder.stat().st_mode):
-            raise KeysRefused(f"{folder}: {why}, and look at what is in it ('dafka keys list')")
+            raise KeysRefused(f"{folder}: {why}{LOOK}")
         found = sorted(file for file in folder.iterdir() if file.suffix == SUFFIX and file.name[0] != ".")
     except FileNotFoundError:
         return []
@@ -115,11 +140,11 @@ def signature(path: Path) -> Signature:
     return tuple(_signatures(member_files(path)))
 
 
-def _signatures(files: list[Path]) -> Iterator[tuple[str, int, int, int]]:
+def _signatures(files: list[Path]) -> Iterator[tuple[str, int, int, int, int]]:
     for file in files:
         with contextlib.suppress(FileNotFoundError):  # removed in between: the next look sees it
             found = file.stat()
-            yield file.name, found.st_ino, found.st_mtime_ns, found.st_size
+            yield file.name, found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
 
 def make(path: Path, certificate: Certificate) -> None:
@@ -141,17 +166,20 @@ def make(path: Path, certificate: Certificate) -> None:
 
 
 def add(path: Path, certificate: Certificate) -> Path:
-    """Take a certificate for a member's; the file that has it then. Raises `KeysRefused` and OSError."""
+    """Take a certificate for a member's; the file that has it then, whatever it had. Raises `KeysRefused` and
+    OSError.
+    """
     folder = path / MEMBERS
     make_directory(folder)
-    members = read_members(path)
+    members, broken = sorted_members(path)
     for file, other in members.items():
         if other.public == certificate.public and other.name != certificate.name:
             raise KeysRefused(f"{certificate.name} has the key of {other.name} ({file}): a key is one node's")
     file = folder / f"{certificate.name}-{certificate.short_key}{SUFFIX}"
-    if file not in members and len(members) >= MAX_MEMBERS:
+    count = len(members) + len(broken)
+    if file not in members and file not in broken and count >= MAX_MEMBERS:
         raise KeysRefused(
-            f"{folder} has {len(members)} certificates, and no more may be: remove those of nodes that are "
+            f"{folder} has {count} certificates, and no more may be: remove those of nodes that are "
             "gone (dafka keys remove)"
         )
     with _drafts([file]) as (draft,):
@@ -161,12 +189,13 @@ def add(path: Path, certificate: Certificate) -> Path:
 
 
 def remove(path: Path, name: str, short_key: str = "") -> list[Path]:
-    """Take a name, or one key of it, out of the members; the files that went. Raises `KeysRefused`."""
-    gone = [
-        file
-        for file, certificate in read_members(path).items()
-        if certificate.name == name and certificate.short_key.startswith(short_key)
-    ]
+    """Take a name, or one key of it, out of the members; the files that went. Of those that are broken the
+    name and the key are those in the file's name, as `add` gives it. Raises `KeysRefused` and OSError.
+    """
+    members, broken = sorted_members(path)
+    named = [(file, one.name, one.short_key) for file, one in members.items()]
+    named += [(file, *_name_and_key(file.stem)) for file in broken]
+    gone = [file for file, whose, key in named if whose == name and key.startswith(short_key)]
     if not gone:
         raise KeysRefused(
             f"{path} has no such member: 'dafka keys list {path}' shows them, and what tells their keys apart"
@@ -174,6 +203,12 @@ def remove(path: Path, name: str, short_key: str = "") -> list[Path]:
     for file in gone:
         file.unlink()
     return gone
+
+
+def _name_and_key(stem: str) -> tuple[str, str]:
+    """Of a member's file by what `add` called it; somebody else may have called it by the name alone."""
+    added = _ADDED.fullmatch(stem)
+    return (added[1], added[2]) if added is not None else (stem, "")
 
 
 @contextlib.contextmanager
@@ -214,6 +249,15 @@ def _read(file: Path, *, private: bool = False) -> Certificate:
         return from_text(content.decode())
     except UnicodeDecodeError:
         raise BadCertificate("it is no text") from None
+
+
+def _check_is_not_everybodys(path: Path) -> None:
+    """Raises `KeysRefused` where everybody may put other keys into the directory or in place of `members`,
+    and OSError. Where it is sticky, nobody takes the place of what is there.
+    """
+    mode = path.stat().st_mode
+    if not mode & stat.S_ISVTX and (why := _why_anybodys(path, mode)):
+        raise KeysRefused(f"{path}: {why}{LOOK}")
 
 
 def _why_anybodys(path: Path, mode: int) -> str:

@@ -69,7 +69,7 @@ class Keys:
         """Messages that their senders' roles do not allow."""
         self.refused_peers = 0
         """Handshakes of keys that are none of ours, or have no business with this node."""
-        self._messages_log, self._peers_log = LogBounds(), LogBounds()
+        self._messages_log, self._members_log, self._strangers_log = LogBounds(), LogBounds(), LogBounds()
         self._hearing = Hearing()
         self._banished: set[str] = set()
         """Keys that listened to what is not theirs: nobody's, until this process is started again."""
@@ -188,6 +188,8 @@ class Keys:
         if not gone or not (self.path / MEMBERS).is_dir():
             return False
         self._files = {file: member for file, member in self._files.items() if file not in gone}
+        # A file that is moved back is as it was, and is read all the same.
+        self._signature = None
         return True
 
     def _make_table(self) -> None:
@@ -337,21 +339,23 @@ class Keys:
             return True
         self.refused_peers += 1
         member = self._members.get(public)
-        if self._peers_log.may(f"{address} {public}", address if member is None else member.name):
+        log, source = (self._strangers_log, address) if member is None else (self._members_log, member.name)
+        if log.may(f"{address} {public}", source):
             logger.warning(
                 "refused the link of %s at %s: %s",
                 f"key {public}" if member is None else f"{member.name}, a {member.role},",
                 address or "an address that is not known",
-                self._why_not_admitted(public, member),
+                self.why_not_admitted(public),
             )
         return False
 
-    def _why_not_admitted(self, public: str, member: Certificate | None) -> str:
+    def why_not_admitted(self, public: str) -> str:
+        """Why who has this key has no business with this node, and what to do."""
         if public in self._banished:
             return (
                 "it subscribed to what is not for it, and counts no more until this process is started again"
             )
-        if member is not None:
+        if public in self._members:
             return f"a {self.own.role} has no links with that role"
         return (
             f"it is no member here. 'dafka keys add {self.path} CERTIFICATE', with its own.key, makes it one"

@@ -19,10 +19,11 @@ from mesh.keys.certificate import Certificate
 from mesh.keys.keys import Keys
 from mesh.keys.roles import Role
 from mesh.link_bounds import BEACONS, DATA
+from mesh.log_bounds import MAX_LINES, MAX_LINES_OF_SOURCE
 from mesh.protocol.address_state import Phase
 from mesh.protocol.peers import RETRY_SECONDS
 from mesh.protocol.subscriptions import MAX_PEER_BYTES, OVERHEAD_BYTES
-from mesh.zmq_trio import Context, Publisher, Subscriber
+from mesh.zmq_trio import Context, Publisher, Subscriber, new_key_pair
 from tests.entries import entry_of
 from tests.mesh.keyed_mesh import KeyedMesh, certificate, look, run, until
 from tests.mesh.stores import Gateway, batch
@@ -40,7 +41,7 @@ from wireproto.dafka.additions import (
     Ping,
     Request,
 )
-from wireproto.dafka.beacons import NodeBeacon
+from wireproto.dafka.beacons import NodeBeacon, TowerBeacon
 from wireproto.dafka.messages import Ack, DirectRecord, Fetch, Head, Record, directed_prefix
 
 STORE_1, STORE_2 = "5" * 32, "6" * 32
@@ -634,6 +635,72 @@ def test_who_beacons_with_a_gateways_id_keeps_nobody_from_that_gateway(tmp_path:
     scene(tmp_path, test)
 
 
+def hear(process: Any, key: str, endpoint: str, node: str = "F" * 32) -> None:
+    """As if a tower had told of this node."""
+    process.beacon._on_beacon(TowerBeacon(node, endpoint, key))
+
+
+def test_a_place_whose_holder_has_just_left_it_is_not_said_to_have_a_live_link(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As in a rotation: the new key beacons while the old one still has its place."""
+
+    async def test(scene: Scene) -> None:
+        late = certificate("gateway-1", Role.GATEWAY)
+        await scene.start(late)
+        (peer,) = scene.store.beacon.peers
+        hear(scene.store, late.public, str(peer.endpoint))
+        (line,) = (line for line in caplog.messages if "dropped the beacon" in line)
+        assert "another key has its name or place, with a live link, or had it until some seconds ago" in line
+
+    scene(tmp_path, test)
+
+
+def test_a_beacon_of_a_key_that_counts_no_more_is_told_from_a_strangers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(scene: Scene) -> None:
+        screen, stranger = certificate("screen", Role.READER), certificate("stranger", Role.READER)
+        await scene.start(screen)
+        assert not scene.store.keys.may_subscribe(screen.public, b"D")
+        caplog.clear()
+        for key in (screen.public, stranger.public):
+            hear(scene.store, key, "tcp://127.0.0.1:1")
+        banished, strange = (line for line in caplog.messages if "a tower tells of a node" in line)
+        assert f"key {screen.public} at tcp://127.0.0.1:1: it subscribed to what is not for it" in banished
+        assert "dafka keys add" not in banished
+        add = f"it is no member here. 'dafka keys add {scene.store.keys.path} CERTIFICATE'"
+        assert f"key {stranger.public} at tcp://127.0.0.1:1: {add}" in strange
+        assert scene.store.beacon.strangers == 2
+
+    scene(tmp_path, test)
+
+
+def test_strange_beacons_keep_no_others_out_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(scene: Scene) -> None:
+        late = certificate("gateway-2", Role.GATEWAY)
+        await scene.start(late)
+        caplog.clear()
+        for _ in range(20):
+            hear(scene.store, new_key_pair()[0], "tcp://10.0.0.66:1")
+        assert len(caplog.messages) == MAX_LINES_OF_SOURCE
+        hear(scene.store, new_key_pair()[0], "tcp://10.0.0.1:1")
+        hear(scene.store, new_key_pair()[0], "no endpoint")
+        assert ["10.0.0.1:1" in line for line in caplog.messages[MAX_LINES_OF_SOURCE:]] == [True, False]
+        for host in range(2, 50):
+            hear(scene.store, new_key_pair()[0], f"tcp://10.0.0.{host}:1")
+        assert len(caplog.messages) == MAX_LINES
+        (peer,) = scene.store.beacon.peers
+        for number in range(20):
+            hear(scene.store, late.public, str(peer.endpoint), f"{number:032X}")
+        assert len(caplog.messages) == MAX_LINES + MAX_LINES_OF_SOURCE
+        assert all("dropped the beacon of node 0000" in line for line in caplog.messages[MAX_LINES:])
+
+    scene(tmp_path, test)
+
+
 def test_links_of_others_than_gateways_tell_nothing_of_gateways(tmp_path: Path) -> None:
     """A store's key that beacons with the life of a gateway, and then goes, is no gateway that went."""
     other = certificate("store-2", Role.STORE)
@@ -839,6 +906,29 @@ def test_without_descriptors_a_link_waits_and_others_live(
         await scene.gateway.gateway.greet(STORE_1)
         assert await scene.is_whole()
 
+    scene(tmp_path, test)
+
+
+def test_a_link_that_breaks_on_its_own_socket_is_told_to_be_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It counted as live for ever, and was not made anew."""
+    breaking: list[bool] = []
+
+    class Broken(Subscriber):
+        def _take_some(self) -> bool:
+            if breaking:
+                raise zmq.ZMQError(zmq.EFAULT)
+            return super()._take_some()
+
+    async def test(scene: Scene) -> None:
+        await scene.start()
+        assert states(scene)[0] == "connected"
+        breaking.append(True)
+        scene.gateway.gateway.publish(scene.segment, 10, 10)
+        await until(lambda: states(scene)[0] != "connected")
+
+    monkeypatch.setattr("mesh.keyed_links.Subscriber", Broken)
     scene(tmp_path, test)
 
 

@@ -125,6 +125,24 @@ def test_what_is_added_twice_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert f": {what} in {store}" in capsys.readouterr().out
 
 
+def test_a_broken_certificate_is_removed_and_added_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, tower = tmp_path / "store-1", tmp_path / "tower-1"
+    assert init(store, "store") == init(tower, "tower") == 0
+    assert run(["keys", "add", str(store), str(tower)]) == 0
+    (file,) = (store / "members").iterdir()
+    file.write_text("half a certif")
+    assert run(["keys", "list", str(store)]) == 2
+    assert "Remove the file, then add it again with 'dafka keys add'" in capsys.readouterr().err
+    assert run(["keys", "remove", str(store), "tower-1"]) == 0
+    assert f"{file} is removed" in capsys.readouterr().out
+    file.write_text("half a certif")
+    assert run(["keys", "add", str(store), str(tower), str(store)]) == 0
+    assert "tower-1, a tower" in capsys.readouterr().out
+    assert names(store) == ["store-1", "tower-1"]
+
+
 def test_a_producer_is_told_its_subjects(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sensors = tmp_path / "sensors"
     assert init(sensors, "producer", "--subject", "heat", "--subject", "rooms/*") == 0

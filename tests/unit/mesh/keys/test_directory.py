@@ -131,8 +131,43 @@ def test_a_key_is_one_nodes(tmp_path: Path) -> None:
 def test_a_member_that_cannot_be_read_is_refused_at_a_start(tmp_path: Path) -> None:
     directory.add(tmp_path, OWN_ONE)
     (tmp_path / MEMBERS / "bad.key").write_text("metadata\n")
-    with pytest.raises(KeysRefused, match=r"bad\.key: .*dafka keys add"):
+    with pytest.raises(KeysRefused, match=r"bad\.key: .*Remove the file, then add it again with 'dafka"):
         directory.read_members(tmp_path)
+
+
+def test_a_broken_certificate_stops_nobody_from_adding_and_removing(tmp_path: Path) -> None:
+    """The text named as its cure the command that failed."""
+    other = certificate("store-2")
+    broken = directory.add(tmp_path, OWN_ONE)
+    broken.write_text("half a certif")
+    added = directory.add(tmp_path, other)
+    assert directory.remove(tmp_path, "store-2") == [added]
+    assert directory.add(tmp_path, OWN_ONE) == broken
+    assert [one.public for one in directory.read_members(tmp_path).values()] == [OWN_ONE.public]
+
+
+def test_a_broken_certificate_is_removed_by_the_name_in_its_files_name(tmp_path: Path) -> None:
+    old, new = certificate("store-1"), certificate("store-1")
+    files = [directory.add(tmp_path, one) for one in (old, new, certificate("store"))]
+    for file in files:
+        file.write_text("half a certif")
+    by_hand = tmp_path / MEMBERS / "store-1.key"
+    by_hand.touch()
+    assert directory.remove(tmp_path, "store") == [files[2]]
+    assert directory.remove(tmp_path, "store-1", new.short_key) == [files[1]]
+    other = tmp_path / MEMBERS / "gateway-1.key"
+    other.touch()
+    assert set(directory.remove(tmp_path, "store-1")) == {files[0], by_hand}
+    assert directory.member_files(tmp_path) == [other]
+
+
+def test_a_broken_certificate_counts_among_those_that_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory, "MAX_MEMBERS", 1)
+    directory.add(tmp_path, OWN_ONE).write_text("half a certif")
+    with pytest.raises(KeysRefused, match="has 1 certificates, and no more may be"):
+        directory.add(tmp_path, certificate())
 
 
 def test_a_change_of_any_file_is_seen(tmp_path: Path) -> None:
@@ -145,6 +180,13 @@ def test_a_change_of_any_file_is_seen(tmp_path: Path) -> None:
     seen.append(directory.signature(tmp_path))
     assert len(set(seen)) == 3
     assert seen[0] == seen[3] == ()
+
+
+def test_a_change_of_a_mode_is_seen(tmp_path: Path) -> None:
+    file = directory.add(tmp_path, OWN_ONE)
+    before = directory.signature(tmp_path)
+    file.chmod(0o602)
+    assert directory.signature(tmp_path) != before
 
 
 def test_more_members_than_there_may_be(tmp_path: Path) -> None:
@@ -169,7 +211,7 @@ def test_no_member_is_added_that_would_be_one_too_many(
     assert {one.public for one in directory.read_members(tmp_path).values()} == {one.public for one in here}
 
 
-@pytest.mark.parametrize("name", [MEMBERS, f"{MEMBERS}/{{}}"])
+@pytest.mark.parametrize("name", [".", MEMBERS, f"{MEMBERS}/{{}}"])
 def test_members_that_others_may_write_are_refused(tmp_path: Path, name: str) -> None:
     file = directory.add(tmp_path, OWN_ONE)
     wide = tmp_path / name.format(file.name)
@@ -179,6 +221,17 @@ def test_members_that_others_may_write_are_refused(tmp_path: Path, name: str) ->
         directory.read_members(tmp_path)
     wide.chmod(mode | 0o020)
     assert [one.public for one in directory.read_members(tmp_path).values()] == [OWN_ONE.public]
+
+
+def test_a_directory_that_everybody_may_write_has_no_own_key(tmp_path: Path) -> None:
+    """Who may rename what is in it puts another key there. What is sticky is renamed by its owner alone."""
+    directory.make(tmp_path, OWN_ONE)
+    tmp_path.chmod(0o777)
+    with pytest.raises(KeysRefused, match=f"{tmp_path}: everybody may write it .*chmod o-w {tmp_path}'"):
+        directory.read_own(tmp_path)
+    tmp_path.chmod(0o1777)
+    assert directory.read_own(tmp_path) == OWN_ONE
+    assert directory.read_members(tmp_path) == {}
 
 
 def test_what_cannot_be_written_leaves_no_half_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

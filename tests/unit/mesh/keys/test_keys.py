@@ -18,7 +18,7 @@ from mesh.keys.directory import MEMBERS, KeysRefused
 from mesh.keys.keys import MAX_CLAIMS, Keys
 from mesh.keys.roles import LINKS, Role
 from mesh.keys.z85 import decode
-from mesh.log_bounds import MAX_LINES_OF_SOURCE
+from mesh.log_bounds import MAX_LINES, MAX_LINES_OF_SOURCE
 from mesh.zmq_trio import new_key_pair
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
@@ -206,6 +206,19 @@ def test_a_stranger_keeps_nobody_else_out_of_the_log(
     assert keys.refused_peers == 110
 
 
+def test_strangers_with_many_addresses_keep_no_member_out_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = ROLES[Role.READER]
+    keys = keys_of(tmp_path, certificate("own", Role.GATEWAY), reader)
+    for host in range(100):
+        assert not keys.admits(new_key_pair()[0], f"10.0.0.{host}")
+    assert len(caplog.messages) == MAX_LINES
+    assert not keys.admits(reader.public, "10.0.0.1")
+    (line,) = caplog.messages[MAX_LINES:]
+    assert "refused the link of screen, a reader, at 10.0.0.1: a gateway has no links with that role" in line
+
+
 def test_one_sender_keeps_no_other_out_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rogue, store = ROLES[Role.STORE], certificate("store-2", Role.STORE)
     keys = keys_of(tmp_path, certificate("own", Role.GATEWAY), rogue, store)
@@ -274,6 +287,39 @@ def test_a_directory_that_vanishes_takes_nobody_off_the_mesh(tmp_path: Path) -> 
     directory.remove(tmp_path / "keys", store.name)
     look(keys)
     assert not keys.allows(store.public, Ack(A, S, "", 0))
+
+
+def test_a_file_whose_mode_was_refused_is_read_after_the_chmod(tmp_path: Path) -> None:
+    """The log says which one, and nobody should have to touch the file beside it."""
+    store = ROLES[Role.STORE]
+    keys = keys_of(tmp_path, certificate("own", Role.GATEWAY))
+    file = directory.add(tmp_path, store)
+    file.chmod(0o602)
+    look(keys)
+    assert keys.holder(store.public) is None
+    file.chmod(0o600)
+    look(keys)
+    assert keys.holder(store.public) is not None
+    assert not keys.is_stale
+
+
+def test_a_file_that_is_moved_away_and_back_while_nothing_is_read_is_there_again(tmp_path: Path) -> None:
+    store = ROLES[Role.STORE]
+    keys = keys_of(tmp_path, certificate("own", Role.GATEWAY), store)
+    before = directory.signature(tmp_path)
+    (file,) = directory.member_files(tmp_path)
+    folder = tmp_path / MEMBERS
+    folder.chmod(0o702)
+    file.rename(tmp_path / "away")
+    look(keys)
+    assert keys.holder(store.public) is None
+    (tmp_path / "away").rename(file)
+    folder.chmod(0o700)
+    # A file system whose times are coarse, or that keeps none, tells no move.
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("mesh.keys.keys.signature", lambda _path: before)
+        look(keys)
+    assert keys.holder(store.public) is not None
 
 
 def test_who_listens_to_what_is_not_its_own_is_nobody(tmp_path: Path) -> None:
