@@ -42,6 +42,7 @@ from gateway.front.listeners import Listener
 from gateway.front.sessions import Sessions
 from gateway.groups import expiry
 from gateway.log import retention
+from gateway.quotas.entities import FETCHED, MUTATIONS
 from gateway.security.oauthbearer import Bearer
 from gateway.security.principal import Principal
 from gateway.security.protocol import SecurityProtocol
@@ -220,10 +221,25 @@ async def sessions(client: Client) -> None:
     assert (told.lifetime_ms, session.is_over(2_999), session.is_over(3_000)) == (3_000, False, True)
 
 
+async def quota_windows(client: Client) -> None:
+    """A Fetch may have what all samples but one give, and as much as all of them may be changed at once: more
+    by default.
+    """
+    quotas, entity = client.broker.quotas.clients, frozenset({("user", "somebody")})
+    quotas.put(entity, {FETCHED: 100, MUTATIONS: 1})
+    charges = quotas.charges("somebody", "client")
+    assert charges.most_to_fetch == 100 * (3 - 1) * 2
+    assert charges.may_change(2 * 3 + 1, strictly=True)
+    assert not charges.may_change(1, strictly=True)
+    quotas.put(entity, {})
+
+
 SETTINGS: dict[str, Any] = {
     "auto_create_topics": False,
     "compaction_backoff_ms": 20,
     "connections_max_reauth_ms": 3_000,
+    "controller_quota_window_num": 2,
+    "controller_quota_window_size_seconds": 3,
     "delegation_token_expiry_time_ms": 1_000,
     "delegation_token_max_lifetime_ms": 2_000,
     "fetch_session_slots": 1,
@@ -234,6 +250,8 @@ SETTINGS: dict[str, Any] = {
     "group_min_session_timeout_ms": 500,
     "offsets_retention_minutes": 0,
     "partitions": 3,
+    "quota_window_num": 3,
+    "quota_window_size_seconds": 2,
     "retention_check_interval_ms": 50,
     "rack": "zone-b",
 }
@@ -242,6 +260,8 @@ EFFECTS: dict[str, Callable[[Client], Awaitable[None]]] = {
     "auto.create.topics.enable": auto_create_topics,
     "broker.rack": rack,
     "connections.max.reauth.ms": sessions,
+    "controller.quota.window.num": quota_windows,
+    "controller.quota.window.size.seconds": quota_windows,
     "delegation.token.expiry.time.ms": token_lifetimes,
     "delegation.token.max.lifetime.ms": token_lifetimes,
     "group.initial.rebalance.delay.ms": initial_rebalance_delay,
@@ -255,6 +275,8 @@ EFFECTS: dict[str, Callable[[Client], Awaitable[None]]] = {
     "max.incremental.fetch.session.cache.slots": fetch_session_slots,
     "num.partitions": num_partitions,
     "offsets.retention.minutes": offsets_retention,
+    "quota.window.num": quota_windows,
+    "quota.window.size.seconds": quota_windows,
 }
 
 
