@@ -85,7 +85,7 @@ MUTANTS = (
         "natives-write-topics",
         "A native producer's records come between those of a gateway.",
         "mesh/store/senders.py",
-        "        return state is None or state.announcement is None\n",
+        "        return state is None or state.phase is Phase.NATIVE\n",
         "        return True\n",
         (f"{SENDERS}test_a_producer_writes_under_no_address_of_a_gateway",),
     ),
