@@ -58,7 +58,8 @@ MUTANTS = (
         "Two producers get the same epoch.",
         "gateway/transactions/machine.py",
         "        if self.pending is not None:\n            return BUSY\n        version =",
-        "        if self.metadata is None and self.pending is not None:\n            return BUSY\n        version =",
+        "        if self.metadata is None and self.pending is not None:\n            return BUSY\n"
+        "        version =",
         (f"{MACHINE}test_while_something_is_on_its_way_others_are_to_ask_again",),
     ),
     Mutant(
