@@ -31,6 +31,7 @@ from gateway.catalog import keys
 from gateway.catalog.interface import unchanged
 from gateway.catalog.pieces import in_transactions
 from gateway.cluster.rebuild import LOST_BLOCKS, SPARE_EPOCHS
+from gateway.cluster.topics import pack_topic
 from gateway.configs.effective import effective_topic_configs
 from gateway.log.closer import Closer
 from gateway.log.compaction.left_over import Noted, noted_outputs
@@ -237,16 +238,9 @@ ANOTHER: Final = (
 
 
 def topic_entry(topic: SavedTopic) -> tuple[str, bytes]:
-    """Of the catalog (`gateway.cluster.topics.topic_record`)."""
-    record: dict[str, Any] = {
-        "id": topic.id,
-        "partitions": topic.partitions,
-        "replication_factor": topic.replication_factor,
-        "configs": topic.configs,
-    }
-    if topic.maker:
-        record["maker"] = topic.maker
-    return keys.topic_key(topic.name), keys.pack(record)
+    """Of the catalog."""
+    record = pack_topic(topic.id, topic.partitions, topic.replication_factor, topic.configs, topic.maker)
+    return keys.topic_key(topic.name), record
 
 
 class _Log:

@@ -44,6 +44,7 @@ from gateway.cluster.found_segments import (
     superseded_by_compactions,
 )
 from gateway.cluster.kept_copy import add_kept, check_missing, ended_by, kept_partition, recall
+from gateway.cluster.topics import pack_topic
 from gateway.log.closer import Closer
 from gateway.log.idempotence.producer_ids import BLOCK
 from gateway.log.notes import tombstone
@@ -431,7 +432,7 @@ def _add_topics(
         if of_copy.get("id") == topic_id:
             told = of_copy
             counts = {**counts, topic_id: max(counts[topic_id], of_copy["partitions"])}
-        shape = {key: told[key] for key in ("replication_factor", "configs")}
-        if "maker" in told:  # the copy's: segments do not tell it
-            shape["maker"] = told["maker"]
-        entries[keys.topic_key(name)] = keys.pack({"id": topic_id, "partitions": counts[topic_id]} | shape)
+        maker = told.get("maker", "")  # the copy's: segments do not tell it
+        entries[keys.topic_key(name)] = pack_topic(
+            topic_id, counts[topic_id], told["replication_factor"], told["configs"], maker
+        )

@@ -224,6 +224,21 @@ def maker_of(record: Mapping[str, Any]) -> str:
     return maker if isinstance(maker, str) and len(maker) <= MAX_MAKER_CHARS else ""
 
 
+def pack_topic(
+    topic_id: str, partitions: int, replication_factor: int, configs: Mapping[str, str], maker: str
+) -> bytes:
+    """The catalog's value of a topic; its id in hex, its maker "" where it is on nobody's account."""
+    record: dict[str, Any] = {
+        "id": topic_id,
+        "partitions": partitions,
+        "replication_factor": replication_factor,
+        "configs": configs,
+    }
+    if maker:
+        record["maker"] = maker  # who does not know the field passes it over
+    return keys.pack(record)
+
+
 def topic_record(
     topic: Topic,
     *,
@@ -236,15 +251,13 @@ def topic_record(
 
     Raises KafkaError: INVALID_CONFIG; the configs are too large together.
     """
-    fields: dict[str, Any] = {
-        "id": topic.id.hex(),
-        "partitions": len(topic.partitions) if partitions is None else partitions,
-        "replication_factor": topic.replication_factor,
-        "configs": topic.configs if configs is None else configs,
-    }
-    if maker := maker or topic.maker:
-        fields["maker"] = maker  # who does not know the field passes it over
-    record = keys.pack(fields)
+    record = pack_topic(
+        topic.id.hex(),
+        len(topic.partitions) if partitions is None else partitions,
+        topic.replication_factor,
+        topic.configs if configs is None else configs,
+        maker or topic.maker,
+    )
     if len(record) > MAX_VALUE_BYTES:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
