@@ -252,20 +252,17 @@ class Peers:
         return self._forget(peer) if peer is not None else []
 
     def _is_new(self, node: str, endpoint: Endpoint, now: float, key: str) -> list[Effect]:
-        holder = self._by_endpoint.get(endpoint)
-        if holder is not None and holder.key != key:
-            return [*self._forget(holder), *self._is_new(node, endpoint, now, key)]
-        if holder is not None:
+        made_room = self._evict(endpoint, key)
+        if (holder := self._by_endpoint.get(endpoint)) is not None:
             self._rename(holder, node, now)
             return [Greet()]
-        made_room: list[Effect] = []
         is_crowded = bool(key) and self._of_key[key] >= MAX_PEERS_OF_KEY
         if is_crowded or not self._has_room(endpoint.host):
             yielding = self._of_a_crowd(key) if is_crowded else self._yields_to(endpoint.host, now)
             if yielding is None:
                 self.refused += 1
-                return []
-            made_room = self._forget(yielding)
+                return made_room
+            made_room += self._forget(yielding)
         peer = self._by_node[key, node] = self._by_endpoint[endpoint] = _Peer(node, endpoint, now, key)
         self._count(peer, 1)
         return [*made_room, Connect(endpoint, key), Greet()]
@@ -313,18 +310,19 @@ class Peers:
         left = peer.endpoint
         del self._by_endpoint[left]
         self._count(peer, -1)
-        holder = self._by_endpoint.get(endpoint)
-        if holder is not None and holder.key != peer.key:
-            left_too = self._forget(holder)
-        elif holder is not None:
+        evicted = self._evict(endpoint, peer.key)
+        if (holder := self._by_endpoint.get(endpoint)) is not None:
             self._rename(holder, peer.node, now)
             return [Disconnect(left)]
-        else:
-            left_too = []
         peer.move(endpoint, now)
         self._count(peer, 1)
         self._by_endpoint[endpoint] = peer
-        return [Disconnect(left), *left_too, Connect(endpoint, peer.key)]
+        return [Disconnect(left), *evicted, Connect(endpoint, peer.key)]
+
+    def _evict(self, endpoint: Endpoint, key: str) -> list[Effect]:
+        """Forget the node with another key that has this endpoint, and does not keep it (`heard`)."""
+        holder = self._by_endpoint.get(endpoint)
+        return self._forget(holder) if holder is not None and holder.key != key else []
 
     def _rename(self, holder: _Peer, node: str, now: float) -> None:
         """The endpoint has another node now, and its link stays."""
