@@ -1,10 +1,10 @@
 """Binding a node's publisher to a TCP address that people gave."""
 
-import ipaddress
 import logging
 import socket
 
 from mesh.host_names import preferred
+from mesh.protocol.endpoints import MeshListen, is_loopback
 from mesh.zmq_trio import EndpointTaken, Publisher
 
 logger = logging.getLogger(__name__)
@@ -16,13 +16,16 @@ class MeshExposed(Exception):
     exit_code = 2
 
 
-def bind_tcp(publisher: Publisher, address: str, first_port: int, last_port: int) -> int:
-    """Bind to the first free port of a range (0: any) at an address of `bound_address`; the port.
+def bind_tcp(publisher: Publisher, listen: MeshListen, *, has_keys: bool, insecure: bool) -> int:
+    """Bind to the first free port of a range (0: any), where the mesh may listen (`check_exposure`); the
+    port.
 
-    Raises `EndpointTaken` with what to do.
+    Raises `MeshExposed`, and `EndpointTaken` with what to do.
     """
+    address = bound_address(listen.host)
+    check_exposure(address, has_keys=has_keys, insecure=insecure)
     last_error = ""
-    for port in range(first_port, last_port + 1):
+    for port in range(listen.first_port, listen.last_port + 1):
         try:
             endpoint = publisher.bind(f"tcp://{address}:{port or '*'}")
         except EndpointTaken as error:
@@ -30,8 +33,8 @@ def bind_tcp(publisher: Publisher, address: str, first_port: int, last_port: int
         else:
             logger.info("the mesh listens on tcp://%s:%s", address, endpoint.rpartition(":")[2])
             return int(endpoint.rpartition(":")[2])
-    if first_port != last_port:
-        last_error += f" (nor to any port from {first_port} on)"
+    if listen.first_port != listen.last_port:
+        last_error += f" (nor to any port from {listen.first_port} on)"
     raise EndpointTaken(f"{last_error}; give --mesh-listen another port, or a range of them")
 
 
@@ -40,7 +43,7 @@ def check_exposure(address: str, *, has_keys: bool, insecure: bool) -> None:
     and that is said. `address` is the one that is bound then: a name could lead elsewhere at each look-up.
     Raises `MeshExposed`.
     """
-    if has_keys or ipaddress.ip_address(address.strip("[]")).is_loopback:
+    if has_keys or is_loopback(address.strip("[]")):
         return
     if not insecure:
         raise MeshExposed(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from mesh.beacon import Beacon, beacon_host
-from mesh.binding import bind_tcp, bound_address, check_exposure
+from mesh.binding import bind_tcp
 from mesh.node import Node
 from mesh.protocol.endpoints import MeshListen, TowerAddress
 from mesh.zmq_trio import Context
@@ -25,7 +25,5 @@ def join_mesh(
     has it; insecure: other machines may reach it without keys, which is said then. Raises EndpointTaken,
     MeshExposed.
     """
-    address = bound_address(listen.host)
-    check_exposure(address, has_keys=context.keys is not None, insecure=insecure)
-    port = bind_tcp(node.publisher, address, listen.first_port, listen.last_port)
+    port = bind_tcp(node.publisher, listen, has_keys=context.keys is not None, insecure=insecure)
     return Beacon(context, node, towers, host=beacon_host(listen.host, advertise), port=port, node_id=node_id)

@@ -41,7 +41,7 @@ from gateway.cluster.store_lives import OnlyStoreLife
 from gateway.cluster.stores import Stores, first_entries
 from gateway.front.listener_sockets import ListenError, ListenerSocket
 from gateway.http.view import Surroundings
-from mesh.binding import bind_tcp, bound_address, check_exposure
+from mesh.binding import bind_tcp
 from mesh.data_directory import DataDirectory, DataDirectoryRefused, Kind
 from mesh.keys.roles import Role
 from mesh.store.committer import Fsync
@@ -232,9 +232,7 @@ class Standalone(Life):
             peer.connect(node.publisher.bind(f"inproc://{name}-{id(node)}"))
         if (listen := self.settings.mesh_listen) is not None:
             has_keys, insecure = self.context.keys is not None, self.settings.insecure_mesh
-            address = bound_address(listen.host)
-            check_exposure(address, has_keys=has_keys, insecure=insecure)
-            bind_tcp(self.store.node.publisher, address, listen.first_port, listen.last_port)
+            bind_tcp(self.store.node.publisher, listen, has_keys=has_keys, insecure=insecure)
         with trio.fail_after(GREETING_SECONDS):
             await self.node.publisher.wait_subscribed(directed_prefix(ids.PING, ANY_STORE))
             pong = await self.requests.ask(ANY_STORE, lambda requester: Ping(ANY_STORE, requester))
