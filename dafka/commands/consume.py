@@ -9,7 +9,7 @@ from dafka.commands.configuration import OF_CLIENTS, load
 from dafka.commands.decorators import security_options, setting_options
 from dafka.commands.kafka_options import bootstrap_option, format_option, only, stacked
 from dafka.commands.logs import set_up_logs
-from dafka.commands.mesh_options import NATIVE_OPTIONS
+from dafka.commands.mesh_options import NATIVE_OPTIONS, ON_THE_MESH
 from dafka.commands.produce import check_subject
 from dafka.settings import NativeSettings
 
@@ -40,15 +40,7 @@ EPILOG = (
 
 SHOWN = ("partition", "offset", "timestamp", "headers", "key")
 KAFKA_OPTIONS = ("how", "start", "follow", "partition", "show", "separator", "isolation_level", *OF_CLIENTS)
-MESH_OPTIONS = (
-    "from_beginning",
-    "with_address",
-    "tower",
-    "mesh_listen",
-    "mesh_advertise",
-    "mesh_keys",
-    "insecure_mesh",
-)
+MESH_OPTIONS = ("from_beginning", "with_address", *ON_THE_MESH)
 
 _kafka = stacked(
     bootstrap_option,

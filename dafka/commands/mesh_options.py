@@ -177,6 +177,9 @@ GATEWAY_OPTIONS: Final[dict[str, Option]] = {
 }
 """Every field of `GatewaySettings`."""
 
+ON_THE_MESH: Final = ("tower", "mesh_listen", "mesh_advertise", "mesh_keys", "insecure_mesh")
+"""How a process comes onto a mesh: all that do so have these."""
+
 _OF_A_REBUILD: Final = (
     "data",
     "catalog",
@@ -185,12 +188,8 @@ _OF_A_REBUILD: Final = (
     "catalog_key",
     "catalog_user",
     "catalog_password_file",
-    "tower",
     "stores",
-    "mesh_listen",
-    "mesh_advertise",
-    "mesh_keys",
-    "insecure_mesh",
+    *ON_THE_MESH,
     "accept_loss",
     "log_level",
     "log_format",

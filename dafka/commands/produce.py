@@ -10,7 +10,7 @@ from dafka.commands.decorators import security_options, setting_options
 from dafka.commands.exits import CommandFailed
 from dafka.commands.kafka_options import bootstrap_option, codec_option, format_option, only, stacked
 from dafka.commands.logs import set_up_logs
-from dafka.commands.mesh_options import NATIVE_OPTIONS
+from dafka.commands.mesh_options import NATIVE_OPTIONS, ON_THE_MESH
 from dafka.settings import NativeSettings
 
 HELP = """Write each line of standard input as a record.
@@ -37,15 +37,7 @@ EPILOG = (
 )
 
 KAFKA_OPTIONS = ("how", "key_separator", "key", "header", "codec", "acks", "partition", *OF_CLIENTS)
-MESH_OPTIONS = (
-    "stores",
-    "wait_seconds",
-    "tower",
-    "mesh_listen",
-    "mesh_advertise",
-    "mesh_keys",
-    "insecure_mesh",
-)
+MESH_OPTIONS = ("stores", "wait_seconds", *ON_THE_MESH)
 
 _kafka = stacked(
     bootstrap_option,

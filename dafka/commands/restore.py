@@ -10,7 +10,7 @@ from dafka.commands.configuration import load
 from dafka.commands.decorators import setting_options
 from dafka.commands.exits import CommandFailed
 from dafka.commands.logs import set_up_logs
-from dafka.commands.mesh_options import GATEWAY_OPTIONS
+from dafka.commands.mesh_options import GATEWAY_OPTIONS, ON_THE_MESH
 from dafka.settings import GatewaySettings, Settings
 
 HELP = """Put a backup back: into the empty stores of a new mesh, or into a directory for 'dafka standalone'.
@@ -29,10 +29,7 @@ interrupted repeat it with the same options: it goes on where it was.
   dafka restore /backups/prod --data ./data --before 2026-11-23T08:00:00Z
 """
 
-MESH_OPTIONS = {
-    name: GATEWAY_OPTIONS[name]
-    for name in ("tower", "mesh_listen", "mesh_advertise", "mesh_keys", "insecure_mesh")
-}
+MESH_OPTIONS = {name: GATEWAY_OPTIONS[name] for name in ON_THE_MESH}
 LOG_OPTIONS = {name: GATEWAY_OPTIONS[name] for name in ("log_level", "log_format")}
 
 
