@@ -1,9 +1,9 @@
-"""A node's links to other processes where there are keys: one socket for each, because of a message on a
-socket that connected ZeroMQ does not tell who sent it. A socket's links are to the key that it was given.
+"""A node's links to other processes where there are keys: one socket for each, because ZeroMQ does not tell
+who sent a message that came on a socket that connected. A socket's links are to the key that it was given.
 
-Each costs descriptors, and where others are is said by themselves, so nobody's key may use them up: those of
-one key are bounded, those that are given up are closed before others are made, and one that cannot be made is
-a link that is down, until somebody tries again (`mesh.protocol.peers`).
+Each costs descriptors, and where others are is said by themselves, so nobody's key may use them up: nodes of
+one key are bounded (`mesh.protocol.peers`), links that are given up are closed before others are made, and
+one that cannot be made is a link that is down, until it is tried again.
 """
 
 import logging

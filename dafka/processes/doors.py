@@ -61,8 +61,8 @@ def _door(name: str, token_file: Path | None, tls: Callable[[], ssl.SSLContext] 
 
 
 def _certificates(settings: ServerSettings) -> Certificates | None:
-    """Those of what has TLS, if anything has. Raises BadCertificates; so it is where a gateway has a
-    certificate for nothing: whoever gives one does not mean listeners in the clear.
+    """Those of what has TLS, if anything has. Raises BadCertificates, also where a gateway is given a
+    certificate and serves nothing over TLS: whoever gives one does not mean listeners in the clear.
     """
     auth, client_ca, ca_password_file = ClientAuth.NONE, None, None
     with_tls = ["--metrics-tls"] if settings.metrics_tls else []

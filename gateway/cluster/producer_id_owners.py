@@ -61,12 +61,7 @@ class ProducerIdOwners:
     def is_bound_to(self, producer_id: int, whom: Whom) -> bool:
         """Whether an id says that it is for `whom`: it is not anybody's."""
         binding = self._binding()
-        return (
-            producer_id >= BOUND
-            and binding is not None
-            and binding.is_mine(producer_id)
-            and binding.fits(producer_id, whom)
-        )
+        return binding is not None and binding.is_mine(producer_id) and binding.fits(producer_id, whom)
 
     def tell(self, producer_id: int, whom: Whom, what: str) -> None:
         """Log that somebody has tried what he may not with this id."""

@@ -368,5 +368,5 @@ def _is_gone(file: Path) -> bool:
     except FileNotFoundError:
         return True
     except OSError:
-        return False
+        pass  # it may be there
     return False
