@@ -17,6 +17,12 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def pinned(constraints: Path) -> dict[str, str]:
+    """The version of each package that the constraints name."""
+    lines = (line for line in constraints.read_text().splitlines() if not line.startswith("#"))
+    return {normal(name): version for name, _, version in (line.partition("==") for line in lines)}
+
+
 def main(sbom: str, environment: str, constraints: str) -> None:
     bom = json.loads(Path(sbom).read_text())
     named = {normal(one["name"]): one for one in bom["components"]}
@@ -30,8 +36,7 @@ def main(sbom: str, environment: str, constraints: str) -> None:
     if versions != installed:
         raise SystemExit(f"{sbom} and the environment differ: {versions.items() ^ installed.items()}")
 
-    lines = (line for line in Path(constraints).read_text().splitlines() if not line.startswith("#"))
-    pins = {normal(name): version for name, _, version in (line.partition("==") for line in lines)}
+    pins = pinned(Path(constraints))
     if loose := {name for name, version in versions.items() if pins.get(name) != version}:
         raise SystemExit(f"{sbom} has what the constraints do not pin so: {sorted(loose)}")
     if unlicensed := [name for name, one in named.items() if not one.get("licenses")]:

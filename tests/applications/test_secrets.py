@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from gateway.security.scram import Hash
-from tests.differential.wire import Connection, decode, encode
+from tests.differential.wire import Connection
 from tests.peers.certificates import self_signed
 from tests.peers.probe import free_ports
 from tests.peers.standalone import READY, Standalone
@@ -225,22 +225,14 @@ def show_passwords_wrongly(run: Run) -> None:
     send_raw(run, frame(17, 1, struct.pack(">h", len(nonsense)) + nonsense))
 
 
-def ask(one: Connection, request: Any) -> Any:
-    """The decoded answer."""
-    one.send(encode(request))
-    answer = one.receive()
-    assert answer is not None, "the server has hung up"
-    return decode(request.API_KEY, request.API_VERSION, answer)
-
-
 def come_in(run: Run, mechanism: str, *tokens: bytes | Callable[[bytes], bytes]) -> tuple[Connection, Any]:
     """A connection, and what was answered last; each token may be made of the answer before."""
     one = Connection(run.addresses[2])
-    assert ask(one, SaslHandshakeRequest(version=1, mechanism=mechanism)).error_code == 0
+    assert one.ask(SaslHandshakeRequest(version=1, mechanism=mechanism)).error_code == 0
     told: Any = None
     for token in tokens:
         made = token if isinstance(token, bytes) else token(told.auth_bytes)
-        told = ask(one, SaslAuthenticateRequest(version=1, auth_bytes=made))
+        told = one.ask(SaslAuthenticateRequest(version=1, auth_bytes=made))
     return one, told
 
 
@@ -250,9 +242,9 @@ def use_delegation_tokens(run: Run) -> dict[str, str]:
     one, told = come_in(run, "PLAIN", f"\0{USER}\0{password}".encode())
     assert told.error_code == 0
     with one:
-        made = ask(one, about_tokens(CREATE, 2))
+        made = one.ask(about_tokens(CREATE, 2))
         assert made.error_code == 0
-        (shown,) = ask(one, about_tokens(DESCRIBE, 2)).tokens
+        (shown,) = one.ask(about_tokens(DESCRIBE, 2)).tokens
         assert shown.hmac == made.hmac
         hmac = b64encode(made.hmac).decode()
         for secret, is_right in ((hmac, True), (SECRETS["a wrong password of a delegation token"], False)):
@@ -261,7 +253,7 @@ def use_delegation_tokens(run: Run) -> dict[str, str]:
             another.close()
             assert (told.error_code == 0) == is_right
         for key, period in ((RENEW, "renew_period_ms"), (EXPIRE, "expiry_time_period_ms")):
-            assert ask(one, about_tokens(key, 2, hmac=made.hmac, **{period: -1})).error_code == 0
+            assert one.ask(about_tokens(key, 2, hmac=made.hmac, **{period: -1})).error_code == 0
     return {"a token's HMAC": hmac, "the same in hexadecimal": made.hmac.hex()}
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
+import runpy
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -21,13 +21,13 @@ LICENCE_NOT_READ = {"asttokens", "kubernetes-validate", "protobuf"}
 """It stands in words of their own in their metadata. None is shipped: `.ci/sbom_contents.py` refuses that."""
 
 
-def normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+_CONTENTS = runpy.run_path(str(ROOT / ".ci" / "sbom_contents.py"))
+normal: Callable[[str], str] = _CONTENTS["normal"]
 
 
 def pins() -> dict[str, str]:
-    lines = (line for line in CONSTRAINTS.read_text().splitlines() if not line.startswith("#"))
-    return {normal(name): version for name, _, version in (line.partition("==") for line in lines)}
+    found: dict[str, str] = _CONTENTS["pinned"](CONSTRAINTS)
+    return found
 
 
 def sbom_of_this_environment() -> bytes:

@@ -24,7 +24,7 @@ import pytest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from tests.differential.wire import Connection, decode, encode
+from tests.differential.wire import Connection
 from tests.peers.supervised import Supervised
 from wireproto.kafka.errors import ErrorCode
 from wireproto.kafka.schemas import REQUEST_CLASSES
@@ -66,9 +66,9 @@ class Secured(Supervised):
         except OSError:
             return None
         try:
-            ask(one, SaslHandshakeRequest(version=1, mechanism="PLAIN"))
+            one.ask(SaslHandshakeRequest(version=1, mechanism="PLAIN"))
             token = f"\0{user}\0{password}".encode()
-            if ask(one, SaslAuthenticateRequest(version=1, auth_bytes=token)).error_code == ErrorCode.NONE:
+            if one.ask(SaslAuthenticateRequest(version=1, auth_bytes=token)).error_code == ErrorCode.NONE:
                 return one
         except ConnectionError:
             pass
@@ -86,7 +86,7 @@ class Secured(Supervised):
     def change(self, request: Any) -> None:
         """By the administrator, at the first gateway; it counts when this returns."""
         with self.wait_until_let_in(self.addresses[0], ADMIN) as one:
-            told = ask(one, request).to_dict(json=False)
+            told = one.ask(request).to_dict(json=False)
         results = told.get("results") or told.get("filter_results") or told["topics"]
         assert [result["error_code"] for result in results] == [0], told
 
@@ -124,20 +124,11 @@ class Secured(Supervised):
         self.change(DeleteAcls(version=3, filters=[which]))
 
 
-def ask(one: Connection, request: Any) -> Any:
-    """The decoded answer. Raises ConnectionError."""
-    one.send(encode(request))
-    answer = one.receive()
-    if answer is None:
-        raise ConnectionError("closed")
-    return decode(request.API_KEY, request.API_VERSION, answer)
-
-
 def looked_at(one: Connection) -> str:
     """What becomes of a question about the topic."""
     topic = MetadataRequest.MetadataRequestTopic(name=TOPIC)
     try:
-        told = ask(one, MetadataRequest(version=8, topics=[topic], allow_auto_topic_creation=False))
+        told = one.ask(MetadataRequest(version=8, topics=[topic], allow_auto_topic_creation=False))
     except ConnectionError:
         return CLOSED
     code = told.topics[0].error_code
@@ -197,7 +188,7 @@ def goes_on_after_its_lease(secured: Secured) -> None:
 
 def leaders(one: Connection) -> set[int]:
     topic = MetadataRequest.MetadataRequestTopic(name=TOPIC)
-    told = ask(one, MetadataRequest(version=8, topics=[topic], allow_auto_topic_creation=False))
+    told = one.ask(MetadataRequest(version=8, topics=[topic], allow_auto_topic_creation=False))
     return {partition.leader_id for partition in told.topics[0].partitions}
 
 

@@ -23,7 +23,7 @@ from typing import Any, Final
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from tests.differential.batches import batch_of
-from tests.differential.wire import Connection, decode, encode
+from tests.differential.wire import Connection, encode
 from tests.faults.abuse import wire
 from tests.faults.abuse.__main__ import FIRST, LAST, ROOT, GoodOnes, Outcome, outcome
 from tests.peers.standalone import READY, Standalone
@@ -122,10 +122,7 @@ class Scene:
 
     def _change(self, request: Any) -> None:
         with Connection(self.server.bootstrap) as one:
-            one.send(encode(request))
-            answer = one.receive()
-        assert answer is not None, "the server has hung up"
-        told = decode(request.API_KEY, request.API_VERSION, answer).to_dict(json=False)
+            told = one.ask(request).to_dict(json=False)
         codes = [each["error_code"] for each in told.get("results") or told["entries"]]
         assert set(codes) == {0}, told
 
