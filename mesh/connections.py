@@ -76,6 +76,8 @@ def _duplicate(descriptor: int) -> socket.socket:
 
 
 def _peer(opened: socket.socket) -> str:
-    """Raises OSError if it is not connected."""
+    """Raises OSError for what is no TCP connection: others may have the descriptor by now."""
+    if opened.family not in (socket.AF_INET, socket.AF_INET6):
+        raise OSError("not a TCP connection")
     host, port = opened.getpeername()[:2]
     return f"{host}:{port}"

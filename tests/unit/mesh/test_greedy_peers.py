@@ -264,6 +264,12 @@ def test_only_the_connection_that_is_meant_is_cut() -> None:
     with Path("/proc/self/statm").open() as file:
         assert connection(file.fileno()) is None
         assert not cut(meant._replace(descriptor=file.fileno()))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert connection(ours.fileno()) is None
+        assert not cut(meant._replace(descriptor=ours.fileno()))
+        theirs.sendall(b"x")
+        assert ours.recv(1) == b"x"
 
 
 @pytest.mark.parametrize("descriptor", [-1, 1 << 30])
