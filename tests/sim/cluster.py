@@ -5,7 +5,6 @@ everything must serve again with all that was promised.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
 import math
 import random
@@ -87,19 +86,21 @@ READ_SECONDS = 0.002
 
 
 class NextUuid:
-    """A UUID of a world. What is not asked of it uses up nothing, so that schedules stay what they are."""
+    """A UUID of a world: one more, as text; the last one, as bytes. So a store's nonce uses up none, and is
+    as unique as the life that the store draws before.
+    """
 
-    def __init__(self, ids: Iterator[int], nonces: Iterator[int]) -> None:
-        self._ids, self._nonces = ids, nonces
+    def __init__(self, world: World) -> None:
+        self._world = world
 
     @property
     def hex(self) -> str:
-        number = next(self._ids)
-        return f"{number:016x}f{number:015x}"
+        self._world.ids += 1
+        return f"{self._world.ids:016x}f{self._world.ids:015x}"
 
     @property
     def bytes(self) -> bytes:
-        return next(self._nonces).to_bytes(8, "big") * 2
+        return self._world.ids.to_bytes(8, "big") * 2
 
 
 class World:
@@ -150,7 +151,7 @@ class World:
         healed."""
         self.nursery: trio.Nursery
         self._gateway_down = 0
-        self._ids, self._nonces = itertools.count(1), itertools.count(1)
+        self.ids = 0  # UUIDs that were drawn
         self._healed_at = 0.0
         self._cleaned = 0
         """Offsets that compactions had cleaned when patience began: with room for two keys they take minutes
@@ -758,7 +759,7 @@ class World:
 
     def next_uuid(self) -> NextUuid:
         """In the place of `uuid4` where a life's prefix, or a store's nonce, is made."""
-        return NextUuid(self._ids, self._nonces)
+        return NextUuid(self)
 
 
 @dataclass

@@ -22,7 +22,6 @@ BLOCK = 10
 FIRST = {
     "any marker ends offsets": 16,
     "markers before the decision is durable": 74,
-    "pending offsets are stable": 51,
 }
 """Where the seeds begin, for bugs that show later: so the test is quick."""
 
