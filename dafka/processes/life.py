@@ -25,6 +25,7 @@ import trio
 
 from dafka.installed import shown_version
 from dafka.processes.doors import Doors
+from dafka.processes.exposure import warn_of_open_listeners
 from dafka.processes.freed_memory import give_back_freed_memory
 from dafka.processes.garbage import look_for_garbage
 from dafka.processes.health import Health, serve_health
@@ -44,6 +45,7 @@ from gateway.cluster.features import Features
 from gateway.cluster.remembering import COMPARED_SECONDS, Remembering, end_lives
 from gateway.cluster.stores import Stores
 from gateway.common.metrics import Metrics
+from gateway.front.certificates import ClientAuth
 from gateway.front.limits import Limits
 from gateway.front.listener_sockets import ListenerSocket, open_listeners
 from gateway.front.listeners import Listener
@@ -419,6 +421,11 @@ class Life(abc.ABC):
 
     async def _serve(self, broker: Broker) -> None:
         sockets = await open_listeners(self.settings.listen)
+        warn_of_open_listeners(
+            self.settings.listen,
+            has_acls=broker.acls.is_on,
+            asks_certificates=ClientAuth(self.settings.tls_client_auth) is ClientAuth.REQUIRED,
+        )
         await self._tell_address(broker, sockets)
         certificates = self._doors.certificates
         key_set = self._key_set()
