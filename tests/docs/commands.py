@@ -26,19 +26,22 @@ _SERVERS = re.compile(r"^dafka (standalone|gateway)\b")
 _READY_SECONDS = 60
 
 _PRELUDE = f"""set -eu -o pipefail
-ready() {{
-  {shlex.quote(sys.executable)} - "$1" <<'END'
+listens() {{
+  {shlex.quote(sys.executable)} - "$1" "$2" <<'END'
 import socket, sys, time
-host, port = sys.argv[1].split(":")
+address, wanted = sys.argv[1], sys.argv[2] == "yes"
+host, port = address.split(":")
 until = time.monotonic() + {_READY_SECONDS}
-while True:
+def listens():
     try:
         socket.create_connection((host, int(port)), 1).close()
-        break
+        return True
     except OSError:
-        if time.monotonic() > until:
-            raise SystemExit("no server came up on " + sys.argv[1])
-        time.sleep(0.05)
+        return False
+while listens() is not wanted:
+    if time.monotonic() > until:
+        raise SystemExit("no server came up on " + address if wanted else "one still listens on " + address)
+    time.sleep(0.05)
 END
 }}
 """
@@ -117,7 +120,9 @@ class Shell:
         return [one.replace(self.address, ADDRESS) for one in printed]
 
     def _step(self, number: int, block: Block) -> str:
-        """The lines of the script for a block. A server goes on in the background, and is waited for."""
+        """The lines of the script for a block. A server goes on in the background, and is waited for; and so
+        is the end of one that was killed just before.
+        """
         text = block.text.replace(ADDRESS, self.address)
         if block.kind == "python":
             program = self.folder / f"block-{number}.py"
@@ -129,7 +134,11 @@ class Shell:
                 command = line.rstrip(" &")
                 if f"://{self.address}" not in command:
                     command = command.replace(f" --listen {self.address}", "") + f" --listen {self.address}"
-                lines += [f"{command} >> server.log 2>&1 &", f"ready {self.address}"]
+                lines += [
+                    f"listens {self.address} no",
+                    f"{command} >> server.log 2>&1 &",
+                    f"listens {self.address} yes",
+                ]
             else:
                 lines.append(line)
         return "\n".join(["{", *lines, f"}} > {self._output(number)}", ""])
