@@ -136,7 +136,7 @@ def test_each_role_of_a_mesh_is_healthy(
     hosts = [network.host() for _ in range(3)]
     tower, store, gateway = (host.address for host in hosts)
     mesh = "--mesh-keys=/keys" if has_keys else "--insecure-mesh"
-    keys = keys_of_each_role(image, tmp_path / "keys") if has_keys else {}
+    keys = keys_of_each_node(image, tmp_path / "keys") if has_keys else {}
     containers = [
         Container(
             image, hosts[0], tmp_path / "tower", ["tower", "--listen=0.0.0.0", mesh], {}, keys.get("tower")
@@ -147,7 +147,7 @@ def test_each_role_of_a_mesh_is_healthy(
             tmp_path / "store",
             ["store", f"--tower={tower}", "--mesh-listen=0.0.0.0:7000", mesh],
             {"DAFKA_MESH_ADVERTISE": store, "DAFKA_NAME": "one"},
-            keys.get("store"),
+            keys.get("one"),
         ),
         Container(
             image,
@@ -194,9 +194,9 @@ def test_none_is_left_when_it_is_killed_from_outside(image: Image, network: Netw
 # what they share -------------------------------------------------------------------------------------------
 
 
-def keys_of_each_role(image: Image, path: Path) -> dict[str, dict[str, Path]]:
-    """What to mount in the container of each role: its directory of keys, which is its user's."""
-    issue(path, {role: role for role in ("tower", "store", "gateway")})
+def keys_of_each_node(image: Image, path: Path) -> dict[str, dict[str, Path]]:
+    """What to mount in the container of each node: its directory of keys, which is its user's."""
+    issue(path, {"tower": "tower", "one": "store", "gateway": "gateway"})
     for file in path.rglob("*"):
         os.chown(file, *image.user)
     return {folder.name: {"/keys": folder} for folder in path.iterdir()}
