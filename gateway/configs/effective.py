@@ -61,6 +61,8 @@ class EffectiveTopicConfigs:
     """What batches are stored with, by its number in a batch's attributes; None: as they came."""
     compression_level: int | None
     """The level of that codec; None: its own default."""
+    native_subject: str = ""
+    """Whose native records come into the topic; "": nobody's."""
 
     @property
     def opens_batches(self) -> bool:
@@ -117,6 +119,7 @@ def effective_topic_configs(
         max_compaction_lag_ms=_integer(value("max.compaction.lag.ms")),
         codec=codec,
         compression_level=_level(codec, value),
+        native_subject=str(value("dafka.native.subject")),
     )
 
 

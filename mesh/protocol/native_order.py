@@ -3,8 +3,9 @@
 Rules: a record is delivered behind the one before it, or never; nothing is delivered twice; what waits is
 bounded in bytes and records, and what finds no room is asked for again later.
 
-Theory of operation: every address of the subject that is heard of has a `Stream`. Its first delivered record
-is 0 (from the beginning), or the first that is published after the address was first heard of. What a RECORD
+Theory of operation: every address of the subject that is heard of has a `Stream`, unless the reader does not
+want it. Its first delivered record is the one where the reader has stopped before; or else 0 (from the
+beginning), or the first that is published after the address was first heard of. What a RECORD
 or HEAD shows to be missing is asked for by FETCH, at growing intervals, until it is here, or until many in a
 row brought nothing while nobody said anything new. A store that no longer has the beginning of an address
 says where it begins (`on_start`): after some fruitless FETCHes the consumer goes on from there, and counts
@@ -14,6 +15,7 @@ Subscriptions match prefixes, and so do the heads that C stores tell: other subj
 """
 
 from collections import deque
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
@@ -45,6 +47,21 @@ next RECORD or HEAD begins anew."""
 
 TRIES_BEFORE_SKIP = 4
 """Fruitless FETCHes before the beginning that a store told is believed to be the first that anybody has."""
+
+
+Begin = Callable[[str, int], int | None]
+"""(address, the first sequence that is published from now on) -> the sequence that is delivered first; None:
+the address is not for this reader, and asked about again when it is heard of next."""
+
+
+def from_first(_address: str, _following: int) -> int:
+    """From the beginning of each address."""
+    return 0
+
+
+def from_next(_address: str, following: int) -> int:
+    """What is published from now on."""
+    return following
 
 
 class Delivery(NamedTuple):
@@ -93,12 +110,14 @@ class Stream:
 
 
 class NativeOrder:
-    """One subject's consumer. `requester` is the name it is answered under."""
+    """One subject's consumer. `requester` is the name it is answered under; `begin` says where each address
+    is delivered from.
+    """
 
-    def __init__(self, subject: str, requester: str, *, from_beginning: bool) -> None:
+    def __init__(self, subject: str, requester: str, begin: Begin = from_next) -> None:
         self.subject = subject
         self.requester = requester
-        self.from_beginning = from_beginning
+        self._begin = begin
         self.ready: deque[Delivery] = deque()
         self.skipped = 0
         """Records that no store had any more."""
@@ -178,16 +197,33 @@ class NativeOrder:
     # streams ----------------------------------------------------------------------------------------------
 
     def _stream(self, address: str, subject: str, following: int) -> Stream | None:
-        """The stream of an address; a new one begins at 0, or at `following`."""
+        """The stream of an address; a new one begins where the reader says."""
         if subject != self.subject:
             return None
         stream = self._streams.get(address)
         if stream is None:
+            first = self._begin(address, following)
+            if first is None:
+                return None
             if len(self._streams) >= MAX_STREAMS:
                 self.refused_addresses += 1
                 return None
-            stream = self._streams[address] = Stream(0 if self.from_beginning else following)
+            stream = self._streams[address] = Stream(first)
         return stream
+
+    def forget(self, address: str) -> None:
+        """Nothing more of it is delivered, before the reader has been asked again where it begins; nor is
+        what waits of it.
+        """
+        stream = self._streams.pop(address, None)
+        if stream is None:
+            return
+        self._lacking.pop(address, None)
+        self._ahead_bytes -= _held(stream.ahead.values())
+        dropped = [delivery for delivery in self.ready if delivery.address == address]
+        if dropped:
+            self._ready_bytes -= _held(delivery.content for delivery in dropped)
+            self.ready = deque(delivery for delivery in self.ready if delivery.address != address)
 
     def _deliver(self, address: str, stream: Stream, content: bytes, now: float) -> None:
         """The record that was waited for, and those behind it that are here."""
@@ -231,3 +267,8 @@ class NativeOrder:
             self._lacking[address] = stream
         else:
             self._lacking.pop(address, None)
+
+
+def _held(contents: Iterable[bytes]) -> int:
+    """Bytes that these are counted as."""
+    return sum(len(content) + RECORD_OVERHEAD_BYTES for content in contents)

@@ -120,9 +120,31 @@ class PartitionProducers:
                 self._refused.check(producer_id, epoch, sequence)
         return duplicate
 
-    def appended(self, header: BatchHeader, last_offset: int, now_ms: int, client: str = NOBODY) -> None:
+    def check_is_new(self, header: BatchHeader) -> None:
+        """Whether a batch is behind all that its producer has written here, be there others in between.
+        Raises KafkaError: DUPLICATE_SEQUENCE_NUMBER.
+        """
+        known = self._state.find(header.producer_id)
+        if known is None or not known.batches:
+            return
+        has, comes = (known.epoch, known.last_sequence), (header.producer_epoch, header.base_sequence)
+        if comes <= has:
+            raise KafkaError(
+                ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+                f"producer {header.producer_id} has written up to (epoch, sequence) {has}, and {comes} comes",
+            )
+
+    def appended(
+        self,
+        header: BatchHeader,
+        last_offset: int,
+        now_ms: int,
+        client: str = NOBODY,
+        *,
+        must_be: bool = False,
+    ) -> None:
         """This batch of an idempotent producer, which `client` sent, is in the log; its last record has
-        `last_offset`.
+        `last_offset`. One that `must_be` known is remembered where others would not be.
         """
         state, producer_id = self._state, header.producer_id
         if header.is_transactional:
@@ -138,6 +160,7 @@ class PartitionProducers:
             client,
             is_short=producer_id not in state and self._count.is_short(client),
             is_transactional=header.is_transactional,
+            must_be=must_be,
         )
         if self._refused:
             self._refused.accepted(producer_id, header.producer_epoch, header.base_sequence, header.count)

@@ -195,6 +195,7 @@ class ProducerState:
         *,
         is_short: bool = False,
         is_transactional: bool = False,
+        must_be: bool = False,
     ) -> None:
         """Records a batch that was appended.
 
@@ -209,6 +210,7 @@ class ProducerState:
             client: Whose batch it is.
             is_short: All partitions together keep as many producers of this client as they may.
             is_transactional: It belongs to a transaction of the producer.
+            must_be: The producer is remembered even where nobody can be forgotten for it.
         """
         if producer_id < 0:
             return
@@ -223,7 +225,9 @@ class ProducerState:
         producer = self._producers.get(producer_id)
         if producer is None:
             producer = Producer(epoch, now_ms, [batch], client)
-            if not self._take_new(producer_id, producer, is_short=is_short, must_be=is_transactional):
+            if not self._take_new(
+                producer_id, producer, is_short=is_short, must_be=is_transactional or must_be
+            ):
                 return
         else:
             self._producers.move_to_end(producer_id)

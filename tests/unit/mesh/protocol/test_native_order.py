@@ -11,6 +11,8 @@ from mesh.protocol.native_order import (
     MAX_REORDER_RECORDS,
     TRIES_BEFORE_SKIP,
     NativeOrder,
+    from_first,
+    from_next,
 )
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
 from wireproto.dafka.messages import Fetch
@@ -26,7 +28,7 @@ class Consumer:
     """The machine and its clock."""
 
     def __init__(self, *, from_beginning: bool = True) -> None:
-        self.order = NativeOrder("t", "R1", from_beginning=from_beginning)
+        self.order = NativeOrder("t", "R1", from_first if from_beginning else from_next)
         self.now = 0.0
 
     def hears(self, *sequences: int, address: str = A) -> None:

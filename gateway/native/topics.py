@@ -1,0 +1,139 @@
+"""Which topics have a subject, and what has to be in the catalog for that.
+
+Theory of operation: each topic with `dafka.native.subject` has an `Intake` as long as that is its subject. An
+address that is heard of for the first time is given a partition, by a hash of its name over the partitions
+that there are then, and a producer id: by the gateway that leads that partition, and by whoever comes first
+if several believe that they do. How far an address has come that is silent goes into the catalog long before
+its log forgets it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+import trio
+
+from gateway.cluster.native_addresses import MAX_NATIVE_ADDRESSES, KnownAddress
+from gateway.common.log_limit import LogLimit
+from gateway.log.idempotence.producer import SPARED_MS
+from gateway.native.intake import Intake
+from gateway.security.principal import Principal
+from wireproto.kafka.errors import KafkaError
+
+if TYPE_CHECKING:
+    from gateway.cluster.cluster import Cluster
+    from gateway.log.topic import Topic
+    from mesh.native.subjects import NativeSubjects
+
+LOOK_SECONDS: Final = 1.0
+"""How often is looked which topics have a subject, and for addresses that were silent."""
+
+SILENT_SECONDS: Final = 60.0
+"""After so long without a record the catalog is told how far an address has come. Its log forgets it after
+`SPARED_MS` at the earliest."""
+assert SILENT_SECONDS * 2 < SPARED_MS / 1000
+
+MAX_UNKNOWN: Final = 1_000
+"""New addresses of one topic that wait to be known; others are heard of again."""
+
+NOTED_AT_ONCE: Final = 100
+"""Addresses in one transaction."""
+
+NATIVE: Final = "Native"
+"""The type of the principals whose the producers are: no client is one of them."""
+
+logger = logging.getLogger(__name__)
+
+
+class NativeTopics:
+    """Of one gateway. `run` it once logs are recovered, or while they are."""
+
+    def __init__(self, cluster: Cluster, subjects: NativeSubjects) -> None:
+        self.intakes: dict[bytes, Intake] = {}
+        """By the topics' ids."""
+        self._cluster = cluster
+        self._addresses = cluster.native_addresses
+        self._subjects = subjects
+        self._scopes: dict[bytes, trio.CancelScope] = {}
+        self._unknown: dict[bytes, dict[str, None]] = {}
+        self._limit = LogLimit(logger)
+
+    async def run(self) -> None:
+        """Take up the records of topics that have a subject, for ever."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                self._look(nursery)
+                await self._make_known()
+                await self._note_silent()
+                await trio.sleep(LOOK_SECONDS)
+
+    def _look(self, nursery: trio.Nursery) -> None:
+        wanted = {topic.id: topic for topic in self._cluster.topics.all() if topic.settings.native_subject}
+        for topic_id, intake in list(self.intakes.items()):
+            topic = wanted.get(topic_id)
+            if topic is None or topic is not intake.topic or topic.settings.native_subject != intake.subject:
+                self._scopes.pop(topic_id).cancel()
+                del self.intakes[topic_id]
+        for topic_id, topic in wanted.items():
+            if topic_id not in self.intakes:
+                self._begin(topic, nursery)
+
+    def _begin(self, topic: Topic, nursery: trio.Nursery) -> None:
+        unknown: dict[str, None] = {}
+
+        def heard_of(address: str) -> None:
+            if len(unknown) < MAX_UNKNOWN:
+                unknown[address] = None
+
+        self._unknown[topic.id] = unknown
+        intake = Intake(self._cluster.context, self._subjects, self._addresses, topic, heard_of)
+        self.intakes[topic.id] = intake
+        scope = self._scopes[topic.id] = trio.CancelScope()
+
+        async def feed() -> None:
+            with scope:
+                await intake.run()
+
+        nursery.start_soon(feed)
+
+    # what the catalog is told ------------------------------------------------------------------------------
+
+    async def _make_known(self) -> None:
+        for topic_id, intake in list(self.intakes.items()):
+            unknown = self._unknown[topic_id]
+            taken, made = list(unknown), 0
+            unknown.clear()
+            for address in taken:
+                try:
+                    made += await self._make(intake.topic, address)
+                except KafkaError as error:
+                    self._limit.info("native address %s waits: %s", address, error)
+                    break
+            if made:
+                intake.more_are_known()
+
+    async def _make(self, topic: Topic, address: str) -> bool:
+        """Have the catalog know an address, if its partition is led here. Raises KafkaError."""
+        index = crc32(address.encode()) % len(topic.partitions)
+        if not topic.partitions[index].available or self._addresses.get(topic.id, address) is not None:
+            return False
+        if self._addresses.is_full:
+            self._limit.warning(
+                "native address %s of subject %s does not come into topic %s: %d addresses are known, and no "
+                "more may be",
+                address, topic.settings.native_subject, topic.name, MAX_NATIVE_ADDRESSES,
+            )  # fmt: skip
+            return False
+        whom = Principal(NATIVE, f"{topic.id.hex()}/{address}")
+        producer_id = await self._cluster.allocate_producer_id(whom)
+        await self._addresses.make(topic.id, address, KnownAddress(index, producer_id))
+        return True
+
+    async def _note_silent(self) -> None:
+        before = trio.current_time() - SILENT_SECONDS
+        for topic_id, intake in list(self.intakes.items()):
+            silent = list(intake.silent_since(before).items())
+            for start in range(0, len(silent), NOTED_AT_ONCE):
+                await self._addresses.reached(topic_id, dict(silent[start : start + NOTED_AT_ONCE]))
