@@ -111,7 +111,9 @@ class NativeAddresses:
 
     async def forget_topics(self, there: Iterable[bytes]) -> None:
         """Of topics that are not there any more nothing is known. Raises CatalogFailed."""
-        prefixes = tuple(keys.native_prefix(topic_id) for topic_id in there)
+        if not self._known:
+            return
+        prefixes = tuple(map(keys.native_prefix, there))
         gone = [key for key in self._known if not key.startswith(prefixes)][:MAX_FORGOTTEN]
         entries = [entry for key in gone if (entry := self._catalog.get(key)) is not None]
         if entries:

@@ -25,9 +25,11 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from gateway.catalog import keys
 from gateway.common.log_limit import LogLimit
 from gateway.native.batches import batch_of
 from gateway.native.positions import MAX_NATIVE_SEQUENCE, next_of
+from mesh.protocol.address_state import life_of
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.header import read_header
@@ -102,14 +104,15 @@ class Intake:
         self.topic = topic
         self.subject = topic.settings.native_subject
         self.records = 0
-        self.too_large = 0
+        self.refused = 0
         """Records that no batch of the topic may have."""
         self.fed: dict[str, Fed] = {}
         self._context = context
         self._subjects = subjects
         self._addresses = addresses
         self._unknown = unknown
-        self._waiting_bytes = 0
+        self.waiting_bytes = 0
+        """Taken from the hearing and not appended, with `RECORD_OVERHEAD_BYTES` each."""
         self._arrived = trio.Event()
         self._limit = LogLimit(logger)
         self._hearing: Hearing = subjects.hear(self.subject, self._begin, self._arrive)
@@ -149,6 +152,10 @@ class Intake:
     # where an address begins -------------------------------------------------------------------------------
 
     def _begin(self, address: str, _following: int) -> int | None:
+        # A topic's own segments are published under its name, which may be the subject. Stores tell of none
+        # of them, but for one that has not yet heard of the gateway.
+        if address not in self._hearing.of_stores or self._is_gateways(address):
+            return None
         known = self._addresses.get(self.topic.id, address)
         if known is None:
             self._unknown(address)
@@ -162,11 +169,15 @@ class Intake:
         self.fed[address] = Fed(known, partition, following, trio.current_time())
         return following
 
+    def _is_gateways(self, address: str) -> bool:
+        life = life_of(address)
+        return life == self._subjects.life or self._context.catalog.get(keys.LIVES + life) is not None
+
     def _forget(self, address: str) -> None:
-        """Another gateway leads its partition, or this one anew: it is heard again from where the log says."""
+        """Its partition is led elsewhere, or anew: it is heard again from where the log says."""
         fed = self.fed.pop(address, None)
         if fed is not None:
-            self._waiting_bytes -= sum(map(_held, fed.waiting))
+            self.waiting_bytes -= sum(map(_held, fed.waiting))
         self._hearing.order.forget(address)
 
     # into the log ------------------------------------------------------------------------------------------
@@ -186,7 +197,7 @@ class Intake:
                 self._arrived.set()
 
     def _has_room(self) -> bool:
-        return self._waiting_bytes < MAX_WAITING_BYTES
+        return self.waiting_bytes < MAX_WAITING_BYTES
 
     def _take(self) -> None:
         order = self._hearing.order
@@ -195,7 +206,7 @@ class Intake:
             fed = self.fed.get(delivery.address)
             if fed is not None:
                 fed.waiting.append(delivery)
-                self._waiting_bytes += _held(delivery)
+                self.waiting_bytes += _held(delivery)
 
     def _append(self, address: str, fed: Fed) -> None:
         """What waits of an address, as far as its partition takes it."""
@@ -230,7 +241,7 @@ class Intake:
 
     def _refuse(self, fed: Fed, why: str) -> None:
         delivery = self._done(fed)
-        self.too_large += 1
+        self.refused += 1
         self._limit.warning(
             "record %d of native address %s does not come into topic %s: %s",
             delivery.sequence, delivery.address, self.topic.name, why,
@@ -239,7 +250,7 @@ class Intake:
     def _done(self, fed: Fed) -> Delivery:
         delivery = fed.waiting.popleft()
         fed.next, fed.used = delivery.sequence + 1, trio.current_time()
-        self._waiting_bytes -= _held(delivery)
+        self.waiting_bytes -= _held(delivery)
         return delivery
 
 

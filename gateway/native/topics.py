@@ -10,6 +10,7 @@ its log forgets it.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
@@ -58,7 +59,34 @@ class NativeTopics:
         self._subjects = subjects
         self._scopes: dict[bytes, trio.CancelScope] = {}
         self._unknown: dict[bytes, dict[str, None]] = {}
+        self._ended: Counter[str] = Counter()
+        """What intakes had counted that have ended."""
         self._limit = LogLimit(logger)
+
+    @property
+    def addresses(self) -> int:
+        """That the catalog knows."""
+        return len(self._addresses)
+
+    @property
+    def records(self) -> int:
+        """Records that this life has appended to topics."""
+        return self._ended["records"] + sum(intake.records for intake in self.intakes.values())
+
+    @property
+    def lost(self) -> int:
+        """Records that no store had any more when their turn came."""
+        return self._ended["lost"] + sum(intake.lost for intake in self.intakes.values())
+
+    @property
+    def refused(self) -> int:
+        """Records that no batch of their topic may have."""
+        return self._ended["refused"] + sum(intake.refused for intake in self.intakes.values())
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of records that are here and not appended."""
+        return sum(intake.waiting_bytes for intake in self.intakes.values())
 
     async def run(self) -> None:
         """Take up the records of topics that have a subject, for ever."""
@@ -67,6 +95,7 @@ class NativeTopics:
                 self._look(nursery)
                 await self._make_known()
                 await self._note_silent()
+                await self._addresses.forget_topics(topic.id for topic in self._cluster.topics.all())
                 await trio.sleep(LOOK_SECONDS)
 
     def _look(self, nursery: trio.Nursery) -> None:
@@ -75,6 +104,7 @@ class NativeTopics:
             topic = wanted.get(topic_id)
             if topic is None or topic is not intake.topic or topic.settings.native_subject != intake.subject:
                 self._scopes.pop(topic_id).cancel()
+                self._ended.update(records=intake.records, lost=intake.lost, refused=intake.refused)
                 del self.intakes[topic_id]
         for topic_id, topic in wanted.items():
             if topic_id not in self.intakes:

@@ -29,6 +29,9 @@ HEADS_SECONDS = 5.0
 """How often all stores are asked for the heads of the subject: of an address whose producer is gone nobody
 else tells, nor of the last records that it sent."""
 
+MAX_OF_STORES = 65_536
+"""Addresses that stores were heard to tell of; those that were heard of first go first."""
+
 
 class Hearing:
     """One subject. `requester` is a name that nobody else is answered under; `begin` as `NativeOrder` has it.
@@ -43,6 +46,8 @@ class Hearing:
         """Raises ValueError for a subject over 255 bytes or with a NUL inside."""
         self.order = NativeOrder(subject, requester, begin)
         self.resends = Resends()
+        self.of_stores: dict[str, None] = {}
+        """Addresses that stores have told of: they are native. The latest `MAX_OF_STORES`."""
         self._node = node
         self._arrived = arrived
         self._get_heads = GetHeads(subject, requester)
@@ -107,6 +112,9 @@ class Hearing:
 
     def on_direct_head(self, head: DirectHead) -> None:
         """An answer to this requester."""
+        self.of_stores[head.address] = None
+        if len(self.of_stores) > MAX_OF_STORES:
+            del self.of_stores[next(iter(self.of_stores))]
         self.resends.on_head(head.address, head.sequence)
         self.order.on_head(head.address, head.subject, head.sequence, trio.current_time())
 

@@ -24,6 +24,11 @@ class NativeSubjects:
         self._by_requester: dict[str, Hearing] = {}
         node.subscribe(ids.DIRECT_HEAD + requests.prefix.encode())
 
+    @property
+    def life(self) -> str:
+        """How the addresses begin that this gateway makes."""
+        return self._requests.prefix
+
     def hear(self, subject: str, begin: Begin, arrived: Callable[[], None]) -> Hearing:
         """Its records come from now on, as `Hearing` says.
 

@@ -20,6 +20,10 @@ class NativeWatchers:
         """Subject -> requester -> when it is told no more."""
         self._count = 0
 
+    def __bool__(self) -> bool:
+        """Whether anybody may be told of anything."""
+        return self._count > 0
+
     def asked(self, subject: str, requester: str, now: float) -> None:
         """A gateway asks for the heads of a subject."""
         if self._count >= MAX_WATCHERS:

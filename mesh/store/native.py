@@ -166,7 +166,8 @@ class NativeStore:
             if not row and state.phase is Phase.NATIVE:
                 self.keeping.wrote(state.address, state.subject, sequence, len(content), now)
                 heads[state.address, state.subject] = sequence
-        self._tell_watchers(heads)
+        if heads and self._watchers:
+            self._tell_watchers(heads)
         if commit.metas and len(self.keeping):
             announced = [address for address in commit.metas if self.keeping.forget(address)]
             if announced:

@@ -119,7 +119,11 @@ class Life:
         self.context = self._context(requests, self.stores, remembering)
         subjects = NativeSubjects(node, requests)
         self.broker = Broker(
-            self.context, self.stores, settings_of(self.world.plan), lambda: None, subjects=subjects
+            self.context,
+            self.stores,
+            settings_of(self.world.plan),
+            lambda: None,
+            subjects=subjects if self.world.plan.natives else None,
         )
         node.route(gateway_routes(requests, self.producer, subjects))
         self.node.on_drained(self.broker.completions.settle)

@@ -239,3 +239,33 @@ def test_a_fetch_is_what_every_store_reads() -> None:
     consumer = Consumer()
     consumer.head(0)
     assert consumer.order.fetches(0.0) == [Fetch(A, "R1", "t", 0, 1)]
+
+
+def test_the_reader_says_where_an_address_begins_or_that_it_does_not_want_it() -> None:
+    begins = {A: 3}
+    order = NativeOrder("t", "R1", lambda address, _following: begins.get(address))
+    for sequence in (1, 2, 3, 4):
+        order.on_record(A, "t", sequence, content(sequence), 0.0)
+        order.on_record(B, "t", sequence, content(sequence), 0.0)
+    assert [(one.address, one.sequence) for one in order.ready] == [(A, 3), (A, 4)]
+    begins[B] = 5
+    order.on_record(B, "t", 5, content(5), 0.0)
+    assert [one.sequence for one in order.ready if one.address == B] == [5]
+
+
+def test_what_is_forgotten_begins_anew_and_nothing_of_it_waits() -> None:
+    begins = {A: 0, B: 0}
+    order = NativeOrder("t", "R1", lambda address, _following: begins[address])
+    for sequence in (0, 1, 5):
+        order.on_record(A, "t", sequence, content(sequence), 0.0)
+        order.on_record(B, "t", sequence, content(sequence), 0.0)
+    begins[A] = 1
+    order.forget(A)
+    assert [(one.address, one.sequence) for one in order.ready] == [(B, 0), (B, 1)]
+    assert all(fetch.address == B for fetch in order.fetches(1.0))
+    order.on_record(A, "t", 1, content(1), 1.0)
+    assert [order.take()[:2] for _ in range(3)] == [(B, 0), (B, 1), (A, 1)]
+    order.forget(A)
+    order.forget(B)
+    order.forget("never heard of")
+    assert order._ahead_bytes == order._ready_bytes == 0
