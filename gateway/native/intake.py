@@ -10,9 +10,10 @@ Rules:
   looks).
 
 Theory of operation: `mesh.native.hearing` gives the records of an address in order, from where `begin` says.
-They wait here for some milliseconds, and go into their partition's log in batches of one address each. What a
-partition does not take now waits and is tried again; beyond `MAX_WAITING_BYTES` nothing more is taken from
-the hearing, whose own memory is bounded, so what comes then stays in the stores and is fetched later.
+They wait here for some milliseconds, and go into their partition's log in batches of one address each. A
+partition that does not take them now is tried again; what waits for it beyond its share is forgotten, and
+asked of the stores when it takes records again. Beyond `MAX_WAITING_BYTES` nothing more is taken from the
+hearing, whose own memory is bounded: what comes then stays in the stores and is fetched later.
 
 An address that the catalog does not know is told to `unknown`; it is not heard until the catalog knows it.
 """
@@ -21,13 +22,15 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from gateway.catalog import keys
 from gateway.common.log_limit import LogLimit
-from gateway.native.batches import batch_of
+from gateway.common.printable import printable
+from gateway.native.batches import MAX_BATCH_RECORDS, batch_of
 from gateway.native.positions import MAX_NATIVE_SEQUENCE, next_of
 from mesh.protocol.address_state import life_of
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
@@ -35,7 +38,7 @@ from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.header import read_header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from gateway.cluster.native_addresses import KnownAddress, NativeAddresses
     from gateway.log.appends import Append
@@ -55,38 +58,56 @@ RETRY_SECONDS: Final = 0.1
 MAX_WAITING_BYTES: Final = 16 * 1024 * 1024
 """Taken from the hearing and not appended, all addresses of one topic together, with their overhead."""
 
+MAX_REFUSED_BYTES: Final = 2 * 1024 * 1024
+"""What of it may wait for one partition that refuses batches: others of the topic go on meanwhile."""
+
+LOOKED_AT_ONCE: Final = 500
+"""Addresses in one stretch, where all are looked at."""
+
 logger = logging.getLogger(__name__)
 
 
 class Fed:
-    """One address that this gateway takes up, as long as it leads its partition under one leader epoch."""
+    """One address that this gateway takes up."""
 
-    __slots__ = ("known", "last", "leader_epoch", "next", "partition", "used", "waiting")
+    __slots__ = ("known", "last", "led", "next", "used", "waiting")
 
-    def __init__(self, known: KnownAddress, partition: Partition, following: int, now: float) -> None:
+    def __init__(self, known: KnownAddress, led: Led, following: int, now: float) -> None:
         self.known = known
-        self.used = now
-        """When something of it was appended last, or it began: trio's clock."""
-        self.partition = partition
-        self.leader_epoch = partition.leader_epoch
+        self.led = led
         self.next = following
         """The native sequence that is appended next, or a later one."""
+        self.used = now
+        """When something of it was appended last, or it began: trio's clock."""
         self.waiting: deque[Delivery] = deque()
         self.last: Append | None = None
         """The last batch that was appended."""
 
-    @property
-    def holds(self) -> bool:
-        """Whether what is known of it here is true."""
-        return self.partition.available and self.partition.leader_epoch == self.leader_epoch
-
     def reached_since(self, known: KnownAddress, before: float) -> bool:
         """Whether it has come further in its log than the catalog knows, durably, and not after `before`."""
+        if self.used > before or self.waiting or self.next <= known.next:
+            return False
         last = self.last
-        is_durable = last is None or (last.done and last.error is ErrorCode.NONE)
-        return (
-            self.used <= before and not self.waiting and self.next > known.next and is_durable and self.holds
-        )
+        return self.led.holds and (last is None or (last.done and last.error is ErrorCode.NONE))
+
+
+class Led:
+    """A partition as long as it is led here under one leader epoch, and its addresses."""
+
+    __slots__ = ("addresses", "leader_epoch", "partition", "refuses_until", "waiting_bytes")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.leader_epoch = partition.leader_epoch
+        self.addresses: set[str] = set()
+        self.waiting_bytes = 0
+        self.refuses_until = 0.0
+        """It has refused a batch, and is not tried before: trio's clock."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether what is known here of its addresses is true."""
+        return self.partition.available and self.partition.leader_epoch == self.leader_epoch
 
 
 class Intake:
@@ -107,12 +128,15 @@ class Intake:
         self.refused = 0
         """Records that no batch of the topic may have."""
         self.fed: dict[str, Fed] = {}
+        self.waiting_bytes = 0
+        """Taken from the hearing and not appended, with `RECORD_OVERHEAD_BYTES` each."""
         self._context = context
         self._subjects = subjects
         self._addresses = addresses
         self._unknown = unknown
-        self.waiting_bytes = 0
-        """Taken from the hearing and not appended, with `RECORD_OVERHEAD_BYTES` each."""
+        self._led: dict[int, Led] = {}
+        self._having: dict[str, None] = {}
+        """Addresses of which something waits, those that wait for longest first."""
         self._arrived = trio.Event()
         self._limit = LogLimit(logger)
         self._hearing: Hearing = subjects.hear(self.subject, self._begin, self._arrive)
@@ -138,15 +162,17 @@ class Intake:
         """The catalog knows more addresses: what they have published is asked for."""
         self._hearing.ask_for_heads()
 
-    def silent_since(self, before: float) -> dict[str, int]:
+    async def silent_since(self, before: float) -> dict[str, int]:
         """Addresses of which nothing came after this, by trio's clock, with how far they have come, if the
         catalog does not know that.
         """
         found: dict[str, int] = {}
-        for address, fed in self.fed.items():
+        for number, (address, fed) in enumerate(list(self.fed.items()), 1):
             known = self._addresses.get(self.topic.id, address)
             if known is not None and fed.reached_since(known, before):
                 found[address] = fed.next
+            if number % LOOKED_AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()
         return found
 
     # where an address begins -------------------------------------------------------------------------------
@@ -162,23 +188,38 @@ class Intake:
             return None
         if known.partition >= len(self.topic.partitions):
             return None
-        partition = self.topic.partitions[known.partition]
+        led = self._led_now(known.partition)
+        if led is None or trio.current_time() < led.refuses_until:
+            return None
+        following = next_of(known, led.partition.producers.state.find(known.producer_id))
+        self.fed[address] = Fed(known, led, following, trio.current_time())
+        led.addresses.add(address)
+        return following
+
+    def _led_now(self, index: int) -> Led | None:
+        """A partition that takes records of new addresses."""
+        partition = self.topic.partitions[index]
         if not partition.available or partition.is_leaving:
             return None
-        following = next_of(known, partition.producers.state.find(known.producer_id))
-        self.fed[address] = Fed(known, partition, following, trio.current_time())
-        return following
+        led = self._led.get(index)
+        if led is None:
+            led = self._led[index] = Led(partition)
+        # What is known under an earlier epoch goes first (`_feed`).
+        return led if led.holds else None
 
     def _is_gateways(self, address: str) -> bool:
         life = life_of(address)
         return life == self._subjects.life or self._context.catalog.get(keys.LIVES + life) is not None
 
-    def _forget(self, address: str) -> None:
-        """Its partition is led elsewhere, or anew: it is heard again from where the log says."""
-        fed = self.fed.pop(address, None)
-        if fed is not None:
-            self.waiting_bytes -= sum(map(_held, fed.waiting))
-        self._hearing.order.forget(address)
+    def _forget(self, addresses: Collection[str]) -> None:
+        """They are heard again from where the log says."""
+        for address in addresses:
+            fed = self.fed.pop(address, None)
+            if fed is not None:
+                self._count(fed, -sum(map(_held, fed.waiting)))
+                fed.led.addresses.discard(address)
+            self._having.pop(address, None)
+        self._hearing.order.forget(addresses)
 
     # into the log ------------------------------------------------------------------------------------------
 
@@ -188,13 +229,21 @@ class Intake:
                 await self._arrived.wait()
             await trio.sleep(LINGER_SECONDS)
             self._arrived = trio.Event()
+            self._let_go()
             self._take()
             self._hearing.look()
-            for address in [address for address, fed in self.fed.items() if fed.waiting or not fed.holds]:
-                self._append(address, self.fed[address])
-                await trio.lowlevel.checkpoint()
+            for address in list(self._having):
+                while self._append(address):
+                    await trio.lowlevel.checkpoint()
             if self._hearing.order.ready and self._has_room():
                 self._arrived.set()
+
+    def _let_go(self) -> None:
+        """What is led elsewhere, or anew."""
+        for index, led in list(self._led.items()):
+            if not led.holds:
+                del self._led[index]
+                self._forget(list(led.addresses))
 
     def _has_room(self) -> bool:
         return self.waiting_bytes < MAX_WAITING_BYTES
@@ -206,51 +255,63 @@ class Intake:
             fed = self.fed.get(delivery.address)
             if fed is not None:
                 fed.waiting.append(delivery)
-                self.waiting_bytes += _held(delivery)
+                self._having[delivery.address] = None
+                self._count(fed, _held(delivery))
 
-    def _append(self, address: str, fed: Fed) -> None:
-        """What waits of an address, as far as its partition takes it."""
-        if not fed.holds:
-            self._forget(address)
-            return
-        now_ms = self._context.now_ms()
-        while fed.waiting:
-            if fed.waiting[0].sequence > MAX_NATIVE_SEQUENCE:
-                self._refuse(fed, "its sequence is above what a topic can have")
-                continue
-            batch = batch_of(
-                list(fed.waiting), fed.known.producer_id, now_ms, self.topic.settings.max_message_bytes
-            )
-            if batch is None:
-                self._refuse(fed, "it is larger than max.message.bytes of the topic")
-                continue
-            view = memoryview(batch.content)
-            try:
-                fed.last = fed.partition.append_native(read_header(view), view, now_ms, self._client)
-            except KafkaError as error:
-                if error.code is not ErrorCode.NOT_ENOUGH_REPLICAS:
-                    self._forget(address)
-                return
-            for _ in range(batch.records):
-                self._done(fed)
-            self.records += batch.records
+    def _count(self, fed: Fed, more: int) -> None:
+        self.waiting_bytes += more
+        fed.led.waiting_bytes += more
+
+    def _append(self, address: str) -> bool:
+        """A batch of what waits of an address, if its partition takes it; whether more of it may be taken."""
+        fed = self.fed.get(address)
+        if fed is None or not fed.waiting:
+            self._having.pop(address, None)
+            return False
+        if not fed.led.holds:
+            return False
+        if fed.waiting[0].sequence > MAX_NATIVE_SEQUENCE:
+            return self._refuse(fed, "its sequence is above what a topic can have")
+        now_ms, most = self._context.now_ms(), self.topic.settings.max_message_bytes
+        first = list(islice(fed.waiting, MAX_BATCH_RECORDS))
+        batch = batch_of(first, fed.known.producer_id, now_ms, most)
+        if batch is None:
+            return self._refuse(fed, "it is larger than max.message.bytes of the topic")
+        view = memoryview(batch.content)
+        try:
+            fed.last = fed.led.partition.append_native(read_header(view), view, now_ms, self._client)
+        except KafkaError as error:
+            self._not_taken(address, fed.led, error)
+            return False
+        for _ in range(batch.records):
+            self._done(fed)
+        self.records += batch.records
+        return True
+
+    def _not_taken(self, address: str, led: Led, error: KafkaError) -> None:
+        if error.code is not ErrorCode.NOT_ENOUGH_REPLICAS:
+            self._forget([address])
+        elif led.waiting_bytes > MAX_REFUSED_BYTES:
+            led.refuses_until = trio.current_time() + RETRY_SECONDS
+            self._forget(list(led.addresses))
 
     @property
     def _client(self) -> str:
         return f"native {self.topic.name}"
 
-    def _refuse(self, fed: Fed, why: str) -> None:
+    def _refuse(self, fed: Fed, why: str) -> bool:
         delivery = self._done(fed)
         self.refused += 1
         self._limit.warning(
             "record %d of native address %s does not come into topic %s: %s",
-            delivery.sequence, delivery.address, self.topic.name, why,
+            delivery.sequence, printable(delivery.address), self.topic.name, why,
         )  # fmt: skip
+        return True
 
     def _done(self, fed: Fed) -> Delivery:
         delivery = fed.waiting.popleft()
         fed.next, fed.used = delivery.sequence + 1, trio.current_time()
-        self.waiting_bytes -= _held(delivery)
+        self._count(fed, -_held(delivery))
         return delivery
 
 

@@ -18,6 +18,7 @@ import trio
 
 from gateway.cluster.native_addresses import MAX_NATIVE_ADDRESSES, KnownAddress
 from gateway.common.log_limit import LogLimit
+from gateway.common.printable import printable
 from gateway.log.idempotence.producer import SPARED_MS
 from gateway.native.intake import Intake
 from gateway.security.principal import Principal
@@ -29,12 +30,18 @@ if TYPE_CHECKING:
     from mesh.native.subjects import NativeSubjects
 
 LOOK_SECONDS: Final = 1.0
-"""How often is looked which topics have a subject, and for addresses that were silent."""
+"""How often is looked which topics have a subject, and which addresses are to be known."""
+
+SILENT_LOOK_SECONDS: Final = 10.0
+"""How often is looked which addresses were silent."""
 
 SILENT_SECONDS: Final = 60.0
 """After so long without a record the catalog is told how far an address has come. Its log forgets it after
 `SPARED_MS` at the earliest."""
-assert SILENT_SECONDS * 2 < SPARED_MS / 1000
+assert SILENT_SECONDS + 3 * SILENT_LOOK_SECONDS < SPARED_MS / 1000
+
+MAX_NATIVE_TOPICS: Final = 64
+"""Topics with a subject: each may have 80 MiB of records in memory."""
 
 MAX_UNKNOWN: Final = 1_000
 """New addresses of one topic that wait to be known; others are heard of again."""
@@ -90,12 +97,15 @@ class NativeTopics:
 
     async def run(self) -> None:
         """Take up the records of topics that have a subject, for ever."""
+        looked = trio.current_time()
         async with trio.open_nursery() as nursery:
             while True:
                 self._look(nursery)
                 await self._make_known()
-                await self._note_silent()
-                await self._addresses.forget_topics(topic.id for topic in self._cluster.topics.all())
+                if trio.current_time() >= looked + SILENT_LOOK_SECONDS:
+                    looked = trio.current_time()
+                    await self._note_silent()
+                    await self._addresses.forget_topics(topic.id for topic in self._cluster.topics.all())
                 await trio.sleep(LOOK_SECONDS)
 
     def _look(self, nursery: trio.Nursery) -> None:
@@ -105,21 +115,25 @@ class NativeTopics:
             if topic is None or topic is not intake.topic or topic.settings.native_subject != intake.subject:
                 self._scopes.pop(topic_id).cancel()
                 self._ended.update(records=intake.records, lost=intake.lost, refused=intake.refused)
-                del self.intakes[topic_id]
+                del self.intakes[topic_id], self._unknown[topic_id]
         for topic_id, topic in wanted.items():
-            if topic_id not in self.intakes:
-                self._begin(topic, nursery)
+            if topic_id not in self.intakes and not self._begin(topic, nursery):
+                self._limit.warning(
+                    "topic %s gets no native records: %d topics have a subject, and no more may be",
+                    topic.name, MAX_NATIVE_TOPICS,
+                )  # fmt: skip
 
-    def _begin(self, topic: Topic, nursery: trio.Nursery) -> None:
+    def _begin(self, topic: Topic, nursery: trio.Nursery) -> bool:
+        if len(self.intakes) >= MAX_NATIVE_TOPICS:
+            return False
         unknown: dict[str, None] = {}
 
         def heard_of(address: str) -> None:
             if len(unknown) < MAX_UNKNOWN:
                 unknown[address] = None
 
-        self._unknown[topic.id] = unknown
         intake = Intake(self._cluster.context, self._subjects, self._addresses, topic, heard_of)
-        self.intakes[topic.id] = intake
+        self.intakes[topic.id], self._unknown[topic.id] = intake, unknown
         scope = self._scopes[topic.id] = trio.CancelScope()
 
         async def feed() -> None:
@@ -127,19 +141,20 @@ class NativeTopics:
                 await intake.run()
 
         nursery.start_soon(feed)
+        return True
 
     # what the catalog is told ------------------------------------------------------------------------------
 
     async def _make_known(self) -> None:
         for topic_id, intake in list(self.intakes.items()):
-            unknown = self._unknown[topic_id]
+            unknown = self._unknown.get(topic_id, {})
             taken, made = list(unknown), 0
             unknown.clear()
             for address in taken:
                 try:
                     made += await self._make(intake.topic, address)
                 except KafkaError as error:
-                    self._limit.info("native address %s waits: %s", address, error)
+                    self._limit.info("native address %s waits: %s", printable(address), error)
                     break
             if made:
                 intake.more_are_known()
@@ -153,7 +168,7 @@ class NativeTopics:
             self._limit.warning(
                 "native address %s of subject %s does not come into topic %s: %d addresses are known, and no "
                 "more may be",
-                address, topic.settings.native_subject, topic.name, MAX_NATIVE_ADDRESSES,
+                printable(address), topic.settings.native_subject, topic.name, MAX_NATIVE_ADDRESSES,
             )  # fmt: skip
             return False
         whom = Principal(NATIVE, f"{topic.id.hex()}/{address}")
@@ -164,6 +179,6 @@ class NativeTopics:
     async def _note_silent(self) -> None:
         before = trio.current_time() - SILENT_SECONDS
         for topic_id, intake in list(self.intakes.items()):
-            silent = list(intake.silent_since(before).items())
+            silent = list((await intake.silent_since(before)).items())
             for start in range(0, len(silent), NOTED_AT_ONCE):
                 await self._addresses.reached(topic_id, dict(silent[start : start + NOTED_AT_ONCE]))

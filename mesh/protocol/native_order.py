@@ -15,7 +15,7 @@ Subscriptions match prefixes, and so do the heads that C stores tell: other subj
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
@@ -211,19 +211,19 @@ class NativeOrder:
             stream = self._streams[address] = Stream(first)
         return stream
 
-    def forget(self, address: str) -> None:
-        """Nothing more of it is delivered, before the reader has been asked again where it begins; nor is
-        what waits of it.
+    def forget(self, addresses: Collection[str]) -> None:
+        """Nothing more of them is delivered before the reader has been asked again where they begin; nor is
+        what waits of them.
         """
-        stream = self._streams.pop(address, None)
-        if stream is None:
-            return
-        self._lacking.pop(address, None)
-        self._ahead_bytes -= _held(stream.ahead.values())
-        dropped = [delivery for delivery in self.ready if delivery.address == address]
-        if dropped:
+        forgotten = set(addresses) & self._streams.keys()
+        for address in forgotten:
+            stream = self._streams.pop(address)
+            self._lacking.pop(address, None)
+            self._ahead_bytes -= _held(stream.ahead.values())
+        if forgotten and self.ready:
+            dropped = [delivery for delivery in self.ready if delivery.address in forgotten]
             self._ready_bytes -= _held(delivery.content for delivery in dropped)
-            self.ready = deque(delivery for delivery in self.ready if delivery.address != address)
+            self.ready = deque(delivery for delivery in self.ready if delivery.address not in forgotten)
 
     def _deliver(self, address: str, stream: Stream, content: bytes, now: float) -> None:
         """The record that was waited for, and those behind it that are here."""

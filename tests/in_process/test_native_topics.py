@@ -154,6 +154,7 @@ def test_an_address_that_its_log_has_forgotten_goes_on_behind_what_is_there(
     """The catalog was told how far it has come while it was silent."""
     monkeypatch.setattr("gateway.native.topics.SILENT_SECONDS", 0.1)
     monkeypatch.setattr("gateway.native.topics.LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("gateway.native.topics.SILENT_LOOK_SECONDS", 0.1)
     addresses: list[str] = []
 
     async def first(server: Standalone) -> None:
@@ -174,7 +175,7 @@ def test_an_address_that_its_log_has_forgotten_goes_on_behind_what_is_there(
             for partition in scene.partitions:
                 partition.producers.state._producers.clear()
             for intake in scene.broker.native.intakes.values():  # type: ignore[union-attr]
-                intake._forget(address)
+                intake._forget([address])
             for number in range(10, 20):
                 await producer.produce(content(address, number))
             assert await scene.wait_for(20) == {address: whole(address, 20)}
@@ -205,11 +206,12 @@ def test_a_batch_that_is_not_behind_what_is_there_is_not_appended(scene: Scene) 
         await scene.wait_for(10)
         (intake,) = scene.broker.native.intakes.values()  # type: ignore[union-attr]
         fed = intake.fed[address]
+        partition = fed.led.partition
         batch = batch_of([Delivery(address, 9, b"again")], fed.known.producer_id, 0, 1 << 20)
         assert batch is not None
         view = memoryview(batch.content)
         with pytest.raises(KafkaError) as refused:
-            fed.partition.append_native(read_header(view), view, 0, "test")
+            partition.append_native(read_header(view), view, 0, "test")
         assert refused.value.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 
     trio.run(scene.live, act)

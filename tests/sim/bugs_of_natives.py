@@ -10,8 +10,7 @@ from unittest.mock import patch
 from gateway.cluster.native_addresses import KnownAddress
 from gateway.log.idempotence.producers import PartitionProducers
 from gateway.native import intake, topics
-from gateway.native.intake import Fed, Intake
-from gateway.native.positions import next_of
+from gateway.native.intake import Fed, Intake, Led
 from mesh.protocol.native_order import NativeOrder
 
 Plant = Callable[[], AbstractContextManager[object]]
@@ -50,19 +49,14 @@ def _progress_outside_the_log() -> AbstractContextManager[object]:
 def _before_the_log_is_known() -> AbstractContextManager[object]:
     """An address begins where a log says that is not recovered yet."""
 
-    def hasty(self: Intake, address: str, _following: int) -> int | None:
-        known = self._addresses.get(self.topic.id, address)
-        if known is None:
-            self._unknown(address)
-            return None
-        partition = self.topic.partitions[known.partition]
-        following = next_of(known, partition.producers.state.find(known.producer_id))
-        fed = self.fed[address] = Fed(known, partition, following, 0.0)
-        fed.leader_epoch = -1
-        return following
+    def hasty(self: Intake, index: int) -> Led:
+        led = self._led.get(index)
+        if led is None:
+            led = self._led[index] = Led(self.topic.partitions[index])
+        return led
 
-    holds = property(lambda fed: not fed.waiting or fed.partition.available)
-    return _both(patch.object(Intake, "_begin", hasty), patch.object(Fed, "holds", holds), _unchecked())
+    holds = property(lambda led: led.partition.available or not led.waiting_bytes)
+    return _both(patch.object(Intake, "_led_now", hasty), patch.object(Led, "holds", holds), _unchecked())
 
 
 def _new_producer_each_time() -> AbstractContextManager[object]:

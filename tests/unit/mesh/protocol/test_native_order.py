@@ -260,12 +260,10 @@ def test_what_is_forgotten_begins_anew_and_nothing_of_it_waits() -> None:
         order.on_record(A, "t", sequence, content(sequence), 0.0)
         order.on_record(B, "t", sequence, content(sequence), 0.0)
     begins[A] = 1
-    order.forget(A)
+    order.forget([A])
     assert [(one.address, one.sequence) for one in order.ready] == [(B, 0), (B, 1)]
     assert all(fetch.address == B for fetch in order.fetches(1.0))
     order.on_record(A, "t", 1, content(1), 1.0)
     assert [order.take()[:2] for _ in range(3)] == [(B, 0), (B, 1), (A, 1)]
-    order.forget(A)
-    order.forget(B)
-    order.forget("never heard of")
+    order.forget([A, B, "never heard of"])
     assert order._ahead_bytes == order._ready_bytes == 0
