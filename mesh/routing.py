@@ -71,9 +71,7 @@ def gateway_routes(
         **_answers(requests),
         Ack: producer.on_ack,
         Fetch: producer.on_fetch,
-        # From native producers, and of stores about what these have published.
-        Record: subjects.on_record,
-        Head: subjects.on_head,
+        # About what native producers have published.
         DirectHead: subjects.on_direct_head,
         # To what the gateway itself has asked, too.
         DirectRecord: subjects.on_direct_record,

@@ -257,7 +257,7 @@ NATIVE: Final[Sequence[Figure[NativeTopics]]] = (
     ),
     Gauge(
         "dafka_native_topic_waiting_bytes",
-        "Bytes of native records that topics do not take yet. Beyond 16 MiB a topic they stay in stores.",
+        "Bytes of native records that topics do not take yet. Beyond 8 MiB a topic they stay in stores.",
         lambda native: native.waiting_bytes,
     ),
 )

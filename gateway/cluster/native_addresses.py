@@ -8,6 +8,7 @@ counts.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.catalog import keys
@@ -51,6 +52,10 @@ class NativeAddresses:
         self._catalog = catalog
         self._known: dict[str, KnownAddress] = {}
         """By their keys."""
+        self._of_producers: dict[int, str] = {}
+        """Producer id -> key."""
+        self._not_kept: set[str] = set()
+        """Keys that are in the catalog, and that stores may not have in their copies of it yet."""
         for entry in catalog.range(keys.NATIVE):
             self.take(entry.key)
 
@@ -60,21 +65,36 @@ class NativeAddresses:
     def take(self, key: str) -> None:
         """The catalog has this key changed."""
         entry = self._catalog.get(key)
+        before = self._known.pop(key, None)
+        if before is not None:
+            self._of_producers.pop(before.producer_id, None)
         if entry is None:
-            self._known.pop(key, None)
             return
-        try:
-            self._known[key] = KnownAddress.unpack(entry.value)
-        except (KeyError, TypeError, ValueError):
-            self._known.pop(key, None)
+        with suppress(KeyError, TypeError, ValueError):
+            known = self._known[key] = KnownAddress.unpack(entry.value)
+            self._of_producers[known.producer_id] = key
 
     def known_keys(self) -> Iterable[str]:
         """Of what it has taken."""
         return list(self._known)
 
     def get(self, topic_id: bytes, address: str) -> KnownAddress | None:
-        """What is known of an address of a topic."""
-        return self._known.get(keys.native_key(topic_id, address))
+        """What is known of an address of a topic, in the catalog and in the stores' copies of it."""
+        key = keys.native_key(topic_id, address)
+        return None if key in self._not_kept else self._known.get(key)
+
+    def of_producer(self, producer_id: int) -> KnownAddress | None:
+        """What is known of the address with this producer id."""
+        key = self._of_producers.get(producer_id)
+        return None if key is None else self._known.get(key)
+
+    def all(self) -> list[tuple[bytes, str, KnownAddress]]:
+        """(topic id, address, what is known of it) of all."""
+        return [(*keys.native_address_of(key), known) for key, known in self._known.items()]
+
+    def kept(self) -> None:
+        """The stores' copies have all that `make` has put."""
+        self._not_kept.clear()
 
     @property
     def is_full(self) -> bool:
@@ -82,8 +102,11 @@ class NativeAddresses:
         return len(self._known) >= MAX_NATIVE_ADDRESSES
 
     async def make(self, topic_id: bytes, address: str, known: KnownAddress) -> None:
-        """Have the catalog know this address; what it knows already stays. Raises CatalogFailed."""
+        """Have the catalog know this address, for use once it is `kept`; what it knows already stays. Raises
+        CatalogFailed.
+        """
         key = keys.native_key(topic_id, address)
+        self._not_kept.add(key)
         try:
             await self._catalog.transact([Compare(key, 0)], {key: known.pack()})
         except CompareFailed:
@@ -113,8 +136,9 @@ class NativeAddresses:
         """Of topics that are not there any more nothing is known. Raises CatalogFailed."""
         if not self._known:
             return
-        prefixes = tuple(map(keys.native_prefix, there))
-        gone = [key for key in self._known if not key.startswith(prefixes)][:MAX_FORGOTTEN]
+        topics = {keys.native_prefix(topic_id) for topic_id in there}
+        prefix_length = len(keys.native_prefix(bytes(16)))
+        gone = [key for key in self._known if key[:prefix_length] not in topics][:MAX_FORGOTTEN]
         entries = [entry for key in gone if (entry := self._catalog.get(key)) is not None]
         if entries:
             compares = [Compare(entry.key, entry.mod_revision) for entry in entries]

@@ -274,6 +274,8 @@ class Partition:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is about to be led elsewhere")
         self._admission.admit_of_coordinator(len(view))
         self.producers.check_is_new(header)
+        if full := self.producers.why_no_room(header, now_ms, client):
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, full)
         append, header = self._write(header, view, ACKS_ALL, now_ms)
         self.producers.appended(header, append.last_offset, now_ms, client, must_be=True)
         return append

@@ -38,10 +38,9 @@ from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.header import read_header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
 
     from gateway.cluster.native_addresses import KnownAddress, NativeAddresses
-    from gateway.log.appends import Append
     from gateway.log.context import LogContext
     from gateway.log.partition import Partition
     from gateway.log.topic import Topic
@@ -55,14 +54,19 @@ LINGER_SECONDS: Final = 0.005
 RETRY_SECONDS: Final = 0.1
 """After this a partition is tried again that has refused a batch for now."""
 
-MAX_WAITING_BYTES: Final = 16 * 1024 * 1024
-"""Taken from the hearing and not appended, all addresses of one topic together, with their overhead."""
+LONGEST_PAUSE_SECONDS: Final = 5.0
+"""And after this once it has refused many."""
 
-MAX_REFUSED_BYTES: Final = 2 * 1024 * 1024
-"""What of it may wait for one partition that refuses batches: others of the topic go on meanwhile."""
+MAX_WAITING_BYTES: Final = 8 * 1024 * 1024
+"""Taken from the hearing and not appended, all addresses of one topic together, with their overhead. What
+waits for a partition that refuses batches has its part of half of it: others of the topic go on meanwhile."""
 
-LOOKED_AT_ONCE: Final = 500
-"""Addresses in one stretch, where all are looked at."""
+MAX_FED_OF_PARTITION: Final = 1_000
+"""Addresses that are taken up at once into one partition: its log has to remember each until it is silent,
+and has `MAX_PRODUCERS` in all. Others come when some are silent."""
+
+MAX_TAKEN_AT_ONCE: Final = 2_000
+"""Records that are taken from the hearing in one stretch."""
 
 logger = logging.getLogger(__name__)
 
@@ -70,31 +74,18 @@ logger = logging.getLogger(__name__)
 class Fed:
     """One address that this gateway takes up."""
 
-    __slots__ = ("known", "last", "led", "next", "used", "waiting")
+    __slots__ = ("known", "led", "waiting")
 
-    def __init__(self, known: KnownAddress, led: Led, following: int, now: float) -> None:
+    def __init__(self, known: KnownAddress, led: Led) -> None:
         self.known = known
         self.led = led
-        self.next = following
-        """The native sequence that is appended next, or a later one."""
-        self.used = now
-        """When something of it was appended last, or it began: trio's clock."""
         self.waiting: deque[Delivery] = deque()
-        self.last: Append | None = None
-        """The last batch that was appended."""
-
-    def reached_since(self, known: KnownAddress, before: float) -> bool:
-        """Whether it has come further in its log than the catalog knows, durably, and not after `before`."""
-        if self.used > before or self.waiting or self.next <= known.next:
-            return False
-        last = self.last
-        return self.led.holds and (last is None or (last.done and last.error is ErrorCode.NONE))
 
 
 class Led:
     """A partition as long as it is led here under one leader epoch, and its addresses."""
 
-    __slots__ = ("addresses", "leader_epoch", "partition", "refuses_until", "waiting_bytes")
+    __slots__ = ("addresses", "leader_epoch", "partition", "pause", "refuses_until", "waiting_bytes")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -103,6 +94,8 @@ class Led:
         self.waiting_bytes = 0
         self.refuses_until = 0.0
         """It has refused a batch, and is not tried before: trio's clock."""
+        self.pause = RETRY_SECONDS
+        """How long it is not tried when it refuses the next one."""
 
     @property
     def holds(self) -> bool:
@@ -162,25 +155,19 @@ class Intake:
         """The catalog knows more addresses: what they have published is asked for."""
         self._hearing.ask_for_heads()
 
-    async def silent_since(self, before: float) -> dict[str, int]:
-        """Addresses of which nothing came after this, by trio's clock, with how far they have come, if the
-        catalog does not know that.
+    def rest(self, addresses: Iterable[str]) -> None:
+        """They are silent, and the catalog knows how far they have come: nothing is kept of them here until
+        they are heard of again.
         """
-        found: dict[str, int] = {}
-        for number, (address, fed) in enumerate(list(self.fed.items()), 1):
-            known = self._addresses.get(self.topic.id, address)
-            if known is not None and fed.reached_since(known, before):
-                found[address] = fed.next
-            if number % LOOKED_AT_ONCE == 0:
-                await trio.lowlevel.checkpoint()
-        return found
+        silent = [address for address in addresses if (fed := self.fed.get(address)) and not fed.waiting]
+        self._forget(silent)
 
     # where an address begins -------------------------------------------------------------------------------
 
     def _begin(self, address: str, _following: int) -> int | None:
         # A topic's own segments are published under its name, which may be the subject. Stores tell of none
         # of them, but for one that has not yet heard of the gateway.
-        if address not in self._hearing.of_stores or self._is_gateways(address):
+        if self._is_gateways(address):
             return None
         known = self._addresses.get(self.topic.id, address)
         if known is None:
@@ -191,10 +178,11 @@ class Intake:
         led = self._led_now(known.partition)
         if led is None or trio.current_time() < led.refuses_until:
             return None
-        following = next_of(known, led.partition.producers.state.find(known.producer_id))
-        self.fed[address] = Fed(known, led, following, trio.current_time())
+        if len(led.addresses) >= MAX_FED_OF_PARTITION:
+            return None
+        self.fed[address] = Fed(known, led)
         led.addresses.add(address)
-        return following
+        return next_of(known, led.partition.producers.state.find(known.producer_id))
 
     def _led_now(self, index: int) -> Led | None:
         """A partition that takes records of new addresses."""
@@ -231,12 +219,16 @@ class Intake:
             self._arrived = trio.Event()
             self._let_go()
             self._take()
-            self._hearing.look()
             for address in list(self._having):
-                while self._append(address):
+                while self._may_append() and self._append(address):
                     await trio.lowlevel.checkpoint()
+                await trio.lowlevel.checkpoint()
             if self._hearing.order.ready and self._has_room():
                 self._arrived.set()
+
+    def _may_append(self) -> bool:
+        """Not while the windows of all partitions hold as much as they may: producers wait, too."""
+        return self._context.window_gate.is_open
 
     def _let_go(self) -> None:
         """What is led elsewhere, or anew."""
@@ -250,7 +242,9 @@ class Intake:
 
     def _take(self) -> None:
         order = self._hearing.order
-        while order.ready and self._has_room():
+        for _ in range(MAX_TAKEN_AT_ONCE):
+            if not order.ready or not self._has_room():
+                return
             delivery = order.take()
             fed = self.fed.get(delivery.address)
             if fed is not None:
@@ -268,7 +262,7 @@ class Intake:
         if fed is None or not fed.waiting:
             self._having.pop(address, None)
             return False
-        if not fed.led.holds:
+        if not fed.led.holds or trio.current_time() < fed.led.refuses_until:
             return False
         if fed.waiting[0].sequence > MAX_NATIVE_SEQUENCE:
             return self._refuse(fed, "its sequence is above what a topic can have")
@@ -279,20 +273,21 @@ class Intake:
             return self._refuse(fed, "it is larger than max.message.bytes of the topic")
         view = memoryview(batch.content)
         try:
-            fed.last = fed.led.partition.append_native(read_header(view), view, now_ms, self._client)
+            fed.led.partition.append_native(read_header(view), view, now_ms, self._client)
         except KafkaError as error:
-            self._not_taken(address, fed.led, error)
+            self._not_taken(fed.led, error)
             return False
+        fed.led.pause = RETRY_SECONDS
         for _ in range(batch.records):
             self._done(fed)
         self.records += batch.records
         return True
 
-    def _not_taken(self, address: str, led: Led, error: KafkaError) -> None:
-        if error.code is not ErrorCode.NOT_ENOUGH_REPLICAS:
-            self._forget([address])
-        elif led.waiting_bytes > MAX_REFUSED_BYTES:
-            led.refuses_until = trio.current_time() + RETRY_SECONDS
+    def _not_taken(self, led: Led, error: KafkaError) -> None:
+        led.refuses_until = trio.current_time() + led.pause
+        led.pause = min(2 * led.pause, LONGEST_PAUSE_SECONDS)
+        share = MAX_WAITING_BYTES // (2 * len(self.topic.partitions))
+        if error.code is not ErrorCode.NOT_ENOUGH_REPLICAS or led.waiting_bytes > share:
             self._forget(list(led.addresses))
 
     @property
@@ -310,7 +305,6 @@ class Intake:
 
     def _done(self, fed: Fed) -> Delivery:
         delivery = fed.waiting.popleft()
-        fed.next, fed.used = delivery.sequence + 1, trio.current_time()
         self._count(fed, -_held(delivery))
         return delivery
 

@@ -19,13 +19,14 @@ import trio
 from gateway.cluster.native_addresses import MAX_NATIVE_ADDRESSES, KnownAddress
 from gateway.common.log_limit import LogLimit
 from gateway.common.printable import printable
-from gateway.log.idempotence.producer import SPARED_MS
 from gateway.native.intake import Intake
+from gateway.native.positions import next_of
 from gateway.security.principal import Principal
 from wireproto.kafka.errors import KafkaError
 
 if TYPE_CHECKING:
     from gateway.cluster.cluster import Cluster
+    from gateway.log.idempotence.producer import Producer
     from gateway.log.topic import Topic
     from mesh.native.subjects import NativeSubjects
 
@@ -36,18 +37,23 @@ SILENT_LOOK_SECONDS: Final = 10.0
 """How often is looked which addresses were silent."""
 
 SILENT_SECONDS: Final = 60.0
-"""After so long without a record the catalog is told how far an address has come. Its log forgets it after
-`SPARED_MS` at the earliest."""
-assert SILENT_SECONDS + 3 * SILENT_LOOK_SECONDS < SPARED_MS / 1000
+"""After so long without a record the catalog is told how far an address has come. Until then its log does not
+forget it."""
 
-MAX_NATIVE_TOPICS: Final = 64
-"""Topics with a subject: each may have 80 MiB of records in memory."""
+MAX_NATIVE_TOPICS: Final = 16
+"""Topics with a subject: each may have 24 MiB of records in memory."""
 
 MAX_UNKNOWN: Final = 1_000
 """New addresses of one topic that wait to be known; others are heard of again."""
 
 NOTED_AT_ONCE: Final = 100
 """Addresses in one transaction."""
+
+LOOKED_AT_ONCE: Final = 200
+"""Addresses in one stretch, where all are looked at."""
+
+KEPT_SECONDS: Final = 2.0
+"""How long is waited for the stores to have new addresses in their copies of the catalog."""
 
 NATIVE: Final = "Native"
 """The type of the principals whose the producers are: no client is one of them."""
@@ -69,6 +75,7 @@ class NativeTopics:
         self._ended: Counter[str] = Counter()
         """What intakes had counted that have ended."""
         self._limit = LogLimit(logger)
+        cluster.context.producers.keeps = self._is_behind
 
     @property
     def addresses(self) -> int:
@@ -156,7 +163,8 @@ class NativeTopics:
                 except KafkaError as error:
                     self._limit.info("native address %s waits: %s", printable(address), error)
                     break
-            if made:
+            if made and await self._cluster.context.copies.keep(KEPT_SECONDS):
+                self._addresses.kept()
                 intake.more_are_known()
 
     async def _make(self, topic: Topic, address: str) -> bool:
@@ -177,8 +185,41 @@ class NativeTopics:
         return True
 
     async def _note_silent(self) -> None:
-        before = trio.current_time() - SILENT_SECONDS
-        for topic_id, intake in list(self.intakes.items()):
-            silent = list((await intake.silent_since(before)).items())
-            for start in range(0, len(silent), NOTED_AT_ONCE):
-                await self._addresses.reached(topic_id, dict(silent[start : start + NOTED_AT_ONCE]))
+        """Have the catalog know how far those have come that were silent, of topics with a subject or
+        without.
+        """
+        silent: dict[bytes, dict[str, int]] = {}
+        for number, (topic_id, address, known) in enumerate(self._addresses.all(), 1):
+            if (following := self._silent_at(topic_id, known)) is not None:
+                silent.setdefault(topic_id, {})[address] = following
+            if number % LOOKED_AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()
+        for topic_id, reached in silent.items():
+            waiting = list(reached.items())
+            for start in range(0, len(waiting), NOTED_AT_ONCE):
+                await self._addresses.reached(topic_id, dict(waiting[start : start + NOTED_AT_ONCE]))
+            if topic_id in self.intakes:
+                self.intakes[topic_id].rest(reached)
+
+    def _silent_at(self, topic_id: bytes, known: KnownAddress) -> int | None:
+        """How far a silent address has come, durably; None: it is not silent, or led elsewhere, or that is
+        known.
+        """
+        topic = self._cluster.topics.by_id(topic_id)
+        if topic is None or known.partition >= len(topic.partitions):
+            return None
+        partition = topic.partitions[known.partition]
+        producer = partition.producers.state.find(known.producer_id) if partition.available else None
+        if producer is None or not self._is_behind(known.producer_id, producer):
+            return None
+        quiet_ms = self._cluster.context.now_ms() - producer.used_ms
+        if quiet_ms < SILENT_SECONDS * 1000 or producer.last_offset >= partition.high_watermark:
+            return None
+        return next_of(known, producer)
+
+    def _is_behind(self, producer_id: int, producer: Producer) -> bool:
+        """Whether the catalog does not know yet how far a native address has come: its log must not forget
+        it.
+        """
+        known = self._addresses.of_producer(producer_id)
+        return known is not None and known.next < next_of(known, producer)

@@ -23,6 +23,7 @@ class NativeConsumer:
         self._from_beginning = from_beginning
         begin = from_first if from_beginning else from_next
         self._hearing = hearing = Hearing(node, subject, self.requester, begin, self._arrive)
+        hearing.subscribe()
         self.order, self.resends = hearing.order, hearing.resends
         self._arrived = trio.Event()
         for answered in (ids.DIRECT_RECORD, ids.DIRECT_HEAD, ids.STORE_HELLO, ids.END):

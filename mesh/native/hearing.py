@@ -9,7 +9,7 @@ from collections.abc import Callable
 import trio
 
 from mesh.node import Node
-from mesh.protocol.native_order import Begin, NativeOrder
+from mesh.protocol.native_order import DEFAULT_LIMITS, Begin, Limits, NativeOrder
 from mesh.protocol.native_resends import Resends
 from wireproto.dafka import ids
 from wireproto.dafka.additions import STATUS_BEGINS_LATER, End
@@ -29,9 +29,6 @@ HEADS_SECONDS = 5.0
 """How often all stores are asked for the heads of the subject: of an address whose producer is gone nobody
 else tells, nor of the last records that it sent."""
 
-MAX_OF_STORES = 65_536
-"""Addresses that stores were heard to tell of; those that were heard of first go first."""
-
 
 class Hearing:
     """One subject. `requester` is a name that nobody else is answered under; `begin` as `NativeOrder` has it.
@@ -41,19 +38,26 @@ class Hearing:
     """
 
     def __init__(
-        self, node: Node, subject: str, requester: str, begin: Begin, arrived: Callable[[], None]
+        self,
+        node: Node,
+        subject: str,
+        requester: str,
+        begin: Begin,
+        arrived: Callable[[], None],
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         """Raises ValueError for a subject over 255 bytes or with a NUL inside."""
-        self.order = NativeOrder(subject, requester, begin)
+        self.order = NativeOrder(subject, requester, begin, limits)
         self.resends = Resends()
-        self.of_stores: dict[str, None] = {}
-        """Addresses that stores have told of: they are native. The latest `MAX_OF_STORES`."""
         self._node = node
         self._arrived = arrived
         self._get_heads = GetHeads(subject, requester)
         self._get_heads.frames()  # a subject that cannot be is refused here
+
+    def subscribe(self) -> None:
+        """Hear what producers publish, besides what stores tell."""
         for published in (ids.RECORD, ids.HEAD):
-            node.subscribe(published + subject.encode())
+            self._node.subscribe(published + self.order.subject.encode())
 
     async def run(self) -> None:
         """Ask for what is missing, for ever."""
@@ -112,9 +116,6 @@ class Hearing:
 
     def on_direct_head(self, head: DirectHead) -> None:
         """An answer to this requester."""
-        self.of_stores[head.address] = None
-        if len(self.of_stores) > MAX_OF_STORES:
-            del self.of_stores[next(iter(self.of_stores))]
         self.resends.on_head(head.address, head.sequence)
         self.order.on_head(head.address, head.subject, head.sequence, trio.current_time())
 

@@ -1,17 +1,24 @@
 """The subjects that a gateway hears on its one node: whose a native message is.
 
-Subscriptions are never taken back: what comes of a subject that nobody hears any more is dropped here.
+It hears them from stores alone (`mesh.protocol.native_watchers`), and subscribes to nothing for them: what is
+subscribed to can never be taken back, as whoever is subscribed to counts it.
 """
 
 from collections.abc import Callable
 
 from mesh.native.hearing import Hearing
 from mesh.node import Node
-from mesh.protocol.native_order import Begin
+from mesh.protocol.native_order import Begin, Limits
 from mesh.requests import Requests
 from wireproto.dafka import ids
 from wireproto.dafka.additions import End
-from wireproto.dafka.messages import DirectHead, DirectRecord, Head, Record
+from wireproto.dafka.messages import DirectHead, DirectRecord
+
+LIMITS = Limits(
+    ready_bytes=8 * 1024 * 1024, reorder_bytes=8 * 1024 * 1024, tries_before_skip=300, fetches_at_once=128
+)
+"""Of one topic of a gateway. What a store of several has dropped another one may still have, which starts
+just now: ten minutes pass before it is believed that nobody has it."""
 
 
 class NativeSubjects:
@@ -20,7 +27,6 @@ class NativeSubjects:
     def __init__(self, node: Node, requests: Requests) -> None:
         self._node = node
         self._requests = requests
-        self._by_subject: dict[str, list[Hearing]] = {}
         self._by_requester: dict[str, Hearing] = {}
         node.subscribe(ids.DIRECT_HEAD + requests.prefix.encode())
 
@@ -35,25 +41,13 @@ class NativeSubjects:
         Raises ValueError for a subject over 255 bytes or with a NUL inside.
         """
         requester = self._requests.new_id()
-        hearing = self._by_requester[requester] = Hearing(self._node, subject, requester, begin, arrived)
-        self._by_subject.setdefault(subject, []).append(hearing)
+        hearing = Hearing(self._node, subject, requester, begin, arrived, LIMITS)
+        self._by_requester[requester] = hearing
         return hearing
 
     def leave(self, hearing: Hearing) -> None:
         """Nobody hears it any more."""
-        subject = hearing.order.subject
         del self._by_requester[hearing.order.requester]
-        self._by_subject[subject].remove(hearing)
-        if not self._by_subject[subject]:
-            del self._by_subject[subject]
-
-    def on_record(self, record: Record) -> None:
-        for hearing in self._by_subject.get(record.subject, ()):
-            hearing.on_record(record)
-
-    def on_head(self, head: Head) -> None:
-        for hearing in self._by_subject.get(head.subject, ()):
-            hearing.on_head(head)
 
     def on_direct_head(self, head: DirectHead) -> None:
         hearing = self._by_requester.get(head.requester)

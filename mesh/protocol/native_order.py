@@ -64,12 +64,28 @@ def from_next(_address: str, following: int) -> int:
     return following
 
 
+class Limits(NamedTuple):
+    """What one reader may have, and how long it waits."""
+
+    ready_bytes: int = MAX_READY_BYTES
+    """Records that wait for it, with their overhead."""
+    reorder_bytes: int = MAX_REORDER_BYTES
+    """Records of all addresses together that are here out of turn, with their overhead."""
+    tries_before_skip: int = TRIES_BEFORE_SKIP
+    """Fruitless FETCHes before the beginning that a store told is believed."""
+    fetches_at_once: int = MAX_STREAMS
+    """FETCHes that are made at a time."""
+
+
 class Delivery(NamedTuple):
     """One record for the reader."""
 
     address: str
     sequence: int
     content: bytes
+
+
+DEFAULT_LIMITS = Limits()
 
 
 class Stream:
@@ -95,14 +111,14 @@ class Stream:
     def lacks(self) -> bool:
         return self.next <= self.last
 
-    def heard(self, last: int, now: float) -> None:
-        """Everything up to `last` was published."""
+    def heard(self, last: int, now: float, tries: int) -> None:
+        """Everything up to `last` was published; no more than so many tries count as fruitless then."""
         if last > self.last:
             if not self.lacks:
                 self.due = now
                 self.interval = CONSUMER_FETCH_FIRST_SECONDS
             self.last = last
-        self.tries = min(self.tries, TRIES_BEFORE_SKIP)
+        self.tries = min(self.tries, tries)
 
     def missing_to(self) -> int:
         """The last sequence before what came out of turn."""
@@ -114,7 +130,10 @@ class NativeOrder:
     is delivered from.
     """
 
-    def __init__(self, subject: str, requester: str, begin: Begin = from_next) -> None:
+    def __init__(
+        self, subject: str, requester: str, begin: Begin = from_next, limits: Limits = DEFAULT_LIMITS
+    ) -> None:
+        self._limits = limits
         self.subject = subject
         self.requester = requester
         self._begin = begin
@@ -137,7 +156,7 @@ class NativeOrder:
         stream = self._stream(address, subject, sequence)
         if stream is None:
             return
-        stream.heard(sequence, now)
+        stream.heard(sequence, now, self._limits.tries_before_skip)
         if sequence == stream.next and sequence not in stream.ahead and self._has_room():
             self._deliver(address, stream, content, now)
         elif sequence < stream.next or sequence in stream.ahead:
@@ -150,7 +169,7 @@ class NativeOrder:
         """HEAD or DIRECT-HEAD: everything up to `sequence` was published."""
         stream = self._stream(address, subject, sequence + 1)
         if stream is not None:
-            stream.heard(sequence, now)
+            stream.heard(sequence, now, self._limits.tries_before_skip)
             self._note(address, stream)
 
     def on_start(self, address: str, first: int, now: float) -> None:
@@ -159,11 +178,11 @@ class NativeOrder:
         if stream is None or first <= stream.next:
             return
         stream.start = first if stream.start < 0 else min(stream.start, first)
-        stream.heard(first - 1, now)
+        stream.heard(first - 1, now, self._limits.tries_before_skip)
         self._note(address, stream)
 
     def _has_room(self) -> bool:
-        return self._ready_bytes < MAX_READY_BYTES
+        return self._ready_bytes < self._limits.ready_bytes
 
     def take(self) -> Delivery:
         """The next record for the reader. Raises IndexError when there is none."""
@@ -176,14 +195,17 @@ class NativeOrder:
         found: list[Fetch] = []
         if not self._has_room():
             return found
+        patience = self._limits.tries_before_skip
         for address, stream in list(self._lacking.items()):
+            if len(found) >= self._limits.fetches_at_once:
+                break
             if stream.next in stream.ahead:
                 self._deliver(address, stream, self._take_ahead(stream, stream.next), now)
             if now < stream.due:
                 continue
-            if stream.start > stream.next and stream.tries >= TRIES_BEFORE_SKIP:
+            if stream.start > stream.next and stream.tries >= patience:
                 self._skip(address, stream, now)
-            if stream.tries >= MAX_CONSUMER_FETCHES or not stream.lacks:
+            if stream.tries >= patience + MAX_CONSUMER_FETCHES - TRIES_BEFORE_SKIP or not stream.lacks:
                 del self._lacking[address]
                 continue
             stream.tries += 1
@@ -192,6 +214,7 @@ class NativeOrder:
             count = min(CONSUMER_FETCH_COUNT, max(1, stream.missing_to() - stream.next + 1))
             stream.asked = stream.next + count - 1
             found.append(Fetch(address, self.requester, self.subject, stream.next, count))
+            self._lacking[address] = self._lacking.pop(address)  # others first the next time
         return found
 
     # streams ----------------------------------------------------------------------------------------------
@@ -248,7 +271,7 @@ class NativeOrder:
     def _keep(self, stream: Stream, sequence: int, content: bytes) -> None:
         size = len(content) + RECORD_OVERHEAD_BYTES
         near = 0 < sequence - stream.next <= MAX_REORDER_RECORDS
-        if near and self._ahead_bytes + size <= MAX_REORDER_BYTES:
+        if near and self._ahead_bytes + size <= self._limits.reorder_bytes:
             stream.ahead[sequence] = content
             self._ahead_bytes += size
         else:

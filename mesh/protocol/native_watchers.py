@@ -8,6 +8,9 @@ WATCH_SECONDS = 15.0
 """How long a gateway that has asked is told what comes: three times as long as it pauses between two
 questions."""
 
+MAX_WATCHERS_OF_SUBJECT = 64
+"""Those of one subject: each new head is sent to all of them."""
+
 MAX_WATCHERS = 1_024
 """Pairs of subject and gateway that one store tells; further ones ask, and are answered, as anybody."""
 
@@ -26,11 +29,11 @@ class NativeWatchers:
 
     def asked(self, subject: str, requester: str, now: float) -> None:
         """A gateway asks for the heads of a subject."""
-        if self._count >= MAX_WATCHERS:
+        if self._count >= MAX_WATCHERS or len(self._until.get(subject, ())) >= MAX_WATCHERS_OF_SUBJECT:
             self._forget_old(now)
         of_subject = self._until.get(subject, {})
         if requester not in of_subject:
-            if self._count >= MAX_WATCHERS:
+            if self._count >= MAX_WATCHERS or len(of_subject) >= MAX_WATCHERS_OF_SUBJECT:
                 return
             self._count += 1
         self._until.setdefault(subject, of_subject)[requester] = now + WATCH_SECONDS

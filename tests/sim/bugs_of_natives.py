@@ -35,7 +35,7 @@ def _progress_outside_the_log() -> AbstractContextManager[object]:
 
     def noting(self: Intake, fed: Fed) -> Any:
         delivery = done(self, fed)
-        remembered[fed.known.producer_id] = fed.next
+        remembered[fed.known.producer_id] = delivery.sequence + 1
         return delivery
 
     def of_memory(known: KnownAddress, _producer: Any) -> int:

@@ -17,7 +17,7 @@ from gateway.log.idempotence.markers import check_marker
 from gateway.log.idempotence.producer import FEW, MAX_PRODUCERS_IN_ALL, NOTHING_OPEN
 from gateway.log.idempotence.refused import RefusedAccount, RefusedProducers
 from gateway.log.idempotence.sequences import Duplicate
-from gateway.log.idempotence.state import ProducerState
+from gateway.log.idempotence.state import Keeps, ProducerState, keeps_nobody
 from gateway.log.transactions.aborted import AbortedTransaction
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.control import EndMarker
@@ -29,7 +29,7 @@ class ProducerCount:
     are half of what the others leave (`gateway.common.shares`).
     """
 
-    __slots__ = ("_few", "_shares", "ended", "refused")
+    __slots__ = ("_few", "_shares", "ended", "keeps", "refused")
 
     def __init__(self, clock: Callable[[], float], most: int = MAX_PRODUCERS_IN_ALL) -> None:
         """`clock` is in seconds, and nobody sets it."""
@@ -37,6 +37,8 @@ class ProducerCount:
         self._few = 0
         self.refused: Final = RefusedAccount(clock)
         """Producers of which a batch was refused."""
+        self.keeps: Keeps = keeps_nobody
+        """Who is not forgotten, of all partitions: set by who goes by what they know of producers."""
         self.ended: Final = EndedAccount()
         """Transactions whose markers came a moment ago."""
 
@@ -81,6 +83,7 @@ class PartitionProducers:
         """The partition was recovered, and ends here: this is what is known of its producers."""
         self._state.charge_to(None)
         self._state = state
+        state.keeps = self._count.keeps
         self._ended.cut(end)
         self.guards.void_all()
         state.charge_to(self._count.charge)

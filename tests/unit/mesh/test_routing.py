@@ -82,7 +82,7 @@ def test_who_asks_hears_every_answer_and_a_gateway_what_its_writers_are_told(con
         requests = Requests(node)
         producer, subjects = Producer(node, requests), NativeSubjects(node, requests)
         asking = ANSWERS | {End, DirectRecord}
-        hears = asking | {Ack, Fetch, Record, Head, messages.DirectHead}
+        hears = asking | {Ack, Fetch, messages.DirectHead}
         assert set(requests_routes(requests)) == asking
         assert set(gateway_routes(requests, producer, subjects)) == hears
         assert set(gateway_routes(requests, producer, subjects, print)) == hears | {Ping}
