@@ -15,6 +15,7 @@ from gateway.common.settings import LogSettings
 from gateway.fetch.sessions import FetchSessions
 from gateway.groups.coordinator import Coordinator
 from gateway.log.context import LogContext
+from gateway.native.topics import NativeTopics
 from gateway.peers.log_ends import LogEnds
 from gateway.peers.opening import Opening, PeerSecurity
 from gateway.peers.peers import Peers
@@ -24,6 +25,7 @@ from gateway.transactions.coordinator import TransactionCoordinator
 from gateway.transactions.local_markers import LocalMarkers
 from gateway.transactions.marker_routes import MarkerRoutes
 from gateway.transactions.verifier import Verifier
+from mesh.native.subjects import NativeSubjects
 
 
 class Broker(Cluster):
@@ -38,6 +40,7 @@ class Broker(Cluster):
         features: Features | None = None,
         peer_security: PeerSecurity = PeerSecurity(),  # noqa: B008 - it is a tuple
         token_secret: TokenSecret | None = None,
+        subjects: NativeSubjects | None = None,
     ) -> None:
         super().__init__(context, stores, settings, deliver, features, token_secret)
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
@@ -64,6 +67,8 @@ class Broker(Cluster):
             self.leading.on_moved(self.groups.moved)
             self.leading.on_moved(self.transactions.moved)
         self.log_ends = LogEnds(self.gateways, self.peers)
+        self.native = None if subjects is None else NativeTopics(self, subjects)
+        """Native records on their way into topics."""
 
     async def run(self) -> None:
         """The background work of the log, on topics, and with other gateways, for ever. Groups have their own
@@ -73,6 +78,8 @@ class Broker(Cluster):
             nursery.start_soon(super().run)
             nursery.start_soon(self.automatic_creation.run)
             nursery.start_soon(self.after_loss.run)
+            if self.native is not None:
+                nursery.start_soon(self.native.run)
             if self.peers is not None:
                 nursery.start_soon(self.peers.run)
                 nursery.start_soon(self.log_ends.run)

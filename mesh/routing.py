@@ -9,6 +9,7 @@ own.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from mesh.native.subjects import NativeSubjects
 from mesh.node import Routes
 from mesh.producer import Producer
 from mesh.requests import Requests
@@ -59,14 +60,22 @@ def requests_routes(requests: Requests) -> Routes:
 
 
 def gateway_routes(
-    requests: Requests, producer: Producer, on_ping: Callable[[Ping], None] | None = None
+    requests: Requests,
+    producer: Producer,
+    subjects: NativeSubjects,
+    on_ping: Callable[[Ping], None] | None = None,
 ) -> Routes:
     """A gateway's node; `on_ping` answers other gateways, where there may be some."""
     pings: Routes = {} if on_ping is None else {Ping: on_ping}
     return {
-        **requests_routes(requests),
+        **_answers(requests),
         Ack: producer.on_ack,
         Fetch: producer.on_fetch,
+        # About what native producers have published.
+        DirectHead: subjects.on_direct_head,
+        # To what the gateway itself has asked, too.
+        DirectRecord: subjects.on_direct_record,
+        End: subjects.on_end,
         **pings,
     }
 

@@ -170,7 +170,7 @@ class GatewayProcess(Life):
                 raise ListenError(f"other gateways cannot be told where this one listens: {error}") from None
 
     def _routes(self) -> Routes:
-        return gateway_routes(self.requests, self.producer, self.others.on_ping)
+        return gateway_routes(self.requests, self.producer, self.subjects, self.others.on_ping)
 
     async def _join(self, nursery: trio.Nursery) -> None:
         settings = self.settings

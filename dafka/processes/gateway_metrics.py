@@ -15,6 +15,7 @@ from gateway.fetch.session_cache import FetchSessionCache
 from gateway.groups.coordinator import Coordinator
 from gateway.log.compaction.compactor import Compaction
 from gateway.log.context import LogContext
+from gateway.native.topics import NativeTopics
 
 
 def register_gateway(metrics: Metrics, broker: Broker) -> None:
@@ -29,6 +30,8 @@ def register_gateway(metrics: Metrics, broker: Broker) -> None:
     metrics.register(TRANSACTIONS, broker.transactions)
     metrics.register(OPEN_TRANSACTIONS, broker)
     metrics.register(COMPACTION, broker.compaction)
+    if broker.native is not None:
+        metrics.register(NATIVE, broker.native)
 
 
 LOG: Final[Sequence[Figure[LogContext]]] = (
@@ -225,3 +228,37 @@ COMPACTION: Final[Sequence[Figure[Compaction]]] = (
     ),
 )
 """What compaction does and leaves out."""
+
+NATIVE: Final[Sequence[Figure[NativeTopics]]] = (
+    Gauge(
+        "dafka_native_topics",
+        "Topics with a subject of native producers.",
+        lambda native: len(native.intakes),
+    ),
+    Gauge(
+        "dafka_native_topic_addresses",
+        "Native addresses whose records come into a topic, as the catalog knows them.",
+        lambda native: native.addresses,
+    ),
+    Counter(
+        "dafka_native_topic_records_total",
+        "Native records that were appended to topics.",
+        lambda native: native.records,
+    ),
+    Counter(
+        "dafka_native_topic_lost_records_total",
+        "Native records that no store had any more when their turn to come into a topic came.",
+        lambda native: native.lost,
+    ),
+    Counter(
+        "dafka_native_topic_refused_records_total",
+        "Native records that are larger than a batch of their topic may be.",
+        lambda native: native.refused,
+    ),
+    Gauge(
+        "dafka_native_topic_waiting_bytes",
+        "Bytes of native records that topics do not take yet. Beyond 8 MiB a topic they stay in stores.",
+        lambda native: native.waiting_bytes,
+    ),
+)
+"""What it knows of native records on their way into topics."""

@@ -59,6 +59,7 @@ from gateway.peers.opening import PeerSecurity
 from gateway.security.principal import USER, Principal
 from gateway.security.sasl_session import SaslSession
 from gateway.security.scram import Hash
+from mesh.native.subjects import NativeSubjects
 from mesh.node import Node, Routes
 from mesh.producer import Producer
 from mesh.reader import Reader
@@ -109,6 +110,7 @@ class Life(abc.ABC):
         self.loop_watch = LoopWatch()
         self.node = Node(context)
         self.requests = Requests(self.node, self.life_name)
+        self.subjects = NativeSubjects(self.node, self.requests)
         self.producer = Producer(self.node, self.requests)
         self.reader = Reader(self.requests)
         self.catalog = FencedCatalog(catalog())
@@ -122,7 +124,7 @@ class Life(abc.ABC):
         self._has_left_catalog = False
 
     def _routes(self) -> Routes:
-        return gateway_routes(self.requests, self.producer)
+        return gateway_routes(self.requests, self.producer, self.subjects)
 
     @abc.abstractmethod
     async def _join(self, nursery: trio.Nursery) -> None:
@@ -189,6 +191,7 @@ class Life(abc.ABC):
             self.features,
             security,
             self._token_secret,
+            self.subjects,
         )
 
     @abc.abstractmethod

@@ -62,6 +62,7 @@ DEMANDS: Final[Mapping[str, Demand]] = {
     keys.SCRAM: Demand.KEY,
     keys.SCRAM_SECRET: Demand.KEY,
     keys.TOKENS: Demand.KEY,
+    keys.NATIVE: Demand.KEY,
     keys.PARTITIONS: Demand.PARTITION,
     keys.SEGMENTS: Demand.PARTITION,
     keys.PRODUCERS: Demand.PARTITION,

@@ -35,6 +35,7 @@
 /quotas/<digest>                      the quotas of an entity (`gateway.cluster.quotas`)
 /scram-secret                         makes salts for users that there are not
 /tokens/<id>                          a delegation token (`gateway.cluster.delegation_tokens`)
+/native/<topic id>/<address>          a native address whose records go to a topic (`gateway.native.known`)
 
 Which compares a transaction needs that changes one of them: `gateway.catalog.fence_rules`.
 """
@@ -57,6 +58,7 @@ BROKER_CONFIGS = "/broker-configs/"
 COMPACTING = "/compacting/"
 LEFT_OVER = "/left-over/"
 PRODUCERS = "/producers/"
+NATIVE = "/native/"
 PRODUCER_IDS = "/producer-ids"
 LEADER_EPOCH = "/leader-epoch"
 LINEAGE = "/lineage"
@@ -228,6 +230,21 @@ def left_over_key(address: str) -> str:
 
 def producers_key(topic_id: bytes, index: int) -> str:
     return f"{PRODUCERS}{topic_id.hex()}/{index:06d}"
+
+
+def native_prefix(topic_id: bytes) -> str:
+    """How the keys of the native addresses of a topic begin."""
+    return f"{NATIVE}{topic_id.hex()}/"
+
+
+def native_key(topic_id: bytes, address: str) -> str:
+    return native_prefix(topic_id) + quote(address, safe="")
+
+
+def native_address_of(key: str) -> tuple[bytes, str]:
+    """The topic's id and the address of such a key."""
+    topic_id, _, address = key.removeprefix(NATIVE).partition("/")
+    return bytes.fromhex(topic_id), unquote(address)
 
 
 def replacing_key(incarnation: str) -> str:

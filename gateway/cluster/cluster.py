@@ -21,6 +21,7 @@ from gateway.cluster.following import Following
 from gateway.cluster.gateway_orders import IS_ALIVE, GatewayOrders, GatewayRefused
 from gateway.cluster.gateways import OneGateway, SharedGateways
 from gateway.cluster.leading import Leading
+from gateway.cluster.native_addresses import NativeAddresses
 from gateway.cluster.preferred_leaders import PreferredLeaders, Wish
 from gateway.cluster.producer_id_owners import ProducerIdOwners
 from gateway.cluster.quotas import made_quotas, place_limits
@@ -137,6 +138,7 @@ class Cluster:
         if self.leading is not None:
             for topic in self.topics.all():
                 self.leading.place(topic.partitions)
+        self.native_addresses = NativeAddresses(context.catalog)
         self.following = Following(
             context, self.topics, self.dynamic, stores, self.recovery, self.leading, self.features,
             {
@@ -144,6 +146,7 @@ class Cluster:
                 keys.ACLS: self.acls,
                 keys.QUOTAS: self.quotas,
                 keys.TOKENS: self.delegation_tokens,
+                keys.NATIVE: self.native_addresses,
             },
         )  # fmt: skip
         self.following.on_configs(self._apply_dynamic)

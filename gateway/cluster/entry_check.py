@@ -16,6 +16,7 @@ from gateway.cluster import quotas
 from gateway.cluster.acls import check as check_acl
 from gateway.cluster.delegation_tokens import unpack as unpack_token
 from gateway.cluster.lineage import Life, Lineage
+from gateway.cluster.native_addresses import KnownAddress
 from gateway.cluster.scram_users import SECRET_BYTES
 from gateway.cluster.scram_users import unpack as unpack_user
 from gateway.leadership.records import unpack_features
@@ -133,6 +134,14 @@ def _segment(name: str, value: bytes) -> None:
     _need(all(isinstance(one, str) for one in (segment.address, *segment.members)), "address or members")
 
 
+def _native(name: str, value: bytes) -> None:
+    known = KnownAddress.unpack(value)
+    topic_id, address = keys.native_address_of(keys.NATIVE + name)
+    _need(keys.native_key(topic_id, address) == keys.NATIVE + name and address, "key")
+    numbers = (known.partition, known.producer_id, known.next)
+    _need(all(map(_is_number, numbers)), "partition, producer_id or next")
+
+
 def _quotas(name: str, value: bytes) -> None:
     _need(quotas.key_of(quotas.unpack(value).entity) == keys.QUOTAS + name, "key")
 
@@ -195,6 +204,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, bytes], None]]] = {
     keys.SCRAM_SECRET: _scram_secret,
     keys.QUOTAS: _quotas,
     keys.TOKENS: _token,
+    keys.NATIVE: _native,
 }
 
 

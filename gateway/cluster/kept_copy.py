@@ -43,6 +43,7 @@ ONLY_KEPT = (
     keys.FEATURES,
     *keys.OF_SECURITY,
     keys.TOKENS,
+    keys.NATIVE,
 )
 """What the keys begin with of entries that a copy alone has, besides those of logs."""
 

@@ -36,6 +36,7 @@ KEPT_PREFIXES: Final = (
     keys.SCRAM,
     keys.SCRAM_SECRET,
     keys.TOKENS,
+    keys.NATIVE,
 )
 """What the keys begin with."""
 

@@ -124,6 +124,23 @@ def parse_address_counts(name: str, text: str) -> dict[str, int]:
 MAX_COUNT: Final = 2**31 - 1
 """The most that one of these counts may be: an int of Java."""
 
+MAX_SUBJECT_BYTES: Final = 255
+"""Longest subject of the mesh, in UTF-8."""
+
+
+@dataclass(frozen=True, slots=True)
+class NativeSubject:
+    """A subject of the mesh, or nothing."""
+
+    allowed: str = f"at most {MAX_SUBJECT_BYTES} bytes of UTF-8, no NUL; may be empty"
+
+    def __call__(self, name: str, value: Value) -> Value:
+        assert isinstance(value, str)
+        if len(value.encode("utf-8", "replace")) > MAX_SUBJECT_BYTES or "\0" in value:
+            raise invalid_value(name, value[:64], f"a subject has {self.allowed}")
+        return value
+
+
 _THROTTLED_REPLICA: Final = re.compile(r"([0-9]+:[0-9]+)?", re.ASCII)
 
 

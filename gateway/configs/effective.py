@@ -46,7 +46,8 @@ class EffectiveTopicConfigs:
     cleanup_delete: bool
     """Old segments are dropped by age and size."""
     cleanup_compact: bool
-    """Only the newest record of each key is kept; records without a key are refused."""
+    """Only the newest record of each key is kept; records without a key are refused. Never of a topic with a
+    native subject, whose records have none, whatever the default of all topics is."""
     retention_ms: int
     """Negative: for ever."""
     retention_bytes: int
@@ -61,6 +62,8 @@ class EffectiveTopicConfigs:
     """What batches are stored with, by its number in a batch's attributes; None: as they came."""
     compression_level: int | None
     """The level of that codec; None: its own default."""
+    native_subject: str = ""
+    """Whose native records come into the topic; "": nobody's."""
 
     @property
     def opens_batches(self) -> bool:
@@ -97,6 +100,7 @@ def effective_topic_configs(
 
     policies = value("cleanup.policy")
     assert isinstance(policies, list)
+    native_subject = str(value("dafka.native.subject"))
     codec = CODECS[str(value("compression.type"))]
     return EffectiveTopicConfigs(
         max_message_bytes=_integer(value("max.message.bytes")),
@@ -107,7 +111,7 @@ def effective_topic_configs(
         timestamp_before_max_ms=_integer(value("message.timestamp.before.max.ms")),
         timestamp_after_max_ms=_integer(value("message.timestamp.after.max.ms")),
         cleanup_delete="delete" in policies,
-        cleanup_compact="compact" in policies,
+        cleanup_compact="compact" in policies and not native_subject,
         retention_ms=_integer(value("retention.ms")),
         retention_bytes=_integer(value("retention.bytes")),
         retention_disk_percent=_integer(value("retention.disk.percent")),
@@ -117,6 +121,7 @@ def effective_topic_configs(
         max_compaction_lag_ms=_integer(value("max.compaction.lag.ms")),
         codec=codec,
         compression_level=_level(codec, value),
+        native_subject=native_subject,
     )
 
 

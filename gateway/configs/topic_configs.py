@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.configs.checks import Between, Check, ListOf, OneOf, ThrottledReplicas
+from gateway.configs.checks import Between, Check, ListOf, NativeSubject, OneOf, ThrottledReplicas
 from gateway.configs.values import ConfigType
 
 LONG_MAX: Final = (1 << 63) - 1
@@ -132,6 +132,19 @@ _RETENTION: Final = (
         "together before the oldest of them are deleted, under the delete cleanup policy. -1: no limit. "
         "A config of Dafka's own: Kafka has none like it.",
         effect="Beyond it the oldest closed segments of the topic are dropped, whichever partition has them.",
+        hidden=True,
+        own=True,
+    ),
+    TopicConfig(
+        "dafka.native.subject",
+        _STRING,
+        "",
+        NativeSubject(),
+        None,
+        "Subject of native Dafka producers whose records come into the topic, each once, beside what Kafka "
+        "producers write. Empty: of none. A config of Dafka's own: Kafka has none like it.",
+        effect="The leaders of the topic's partitions take up the records of each native address of the "
+        "subject, in the order of the address, all to one partition.",
         hidden=True,
         own=True,
     ),

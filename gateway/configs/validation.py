@@ -69,6 +69,13 @@ def _check_together(values: dict[str, Value]) -> None:
             f"conflict topic config setting min.compaction.lag.ms ({lowest}) > "
             f"max.compaction.lag.ms ({highest})"
         )
+    policies, subject = values["cleanup.policy"], values["dafka.native.subject"]
+    assert isinstance(policies, list)
+    if subject and "compact" in policies:
+        raise _invalid(
+            "dafka.native.subject: native records have no key, which those of a compacted topic need. Use "
+            "cleanup.policy=delete, or another topic"
+        )
     if values["remote.storage.enable"]:
         raise _invalid(_NO_TIERED_STORAGE)
 

@@ -87,6 +87,7 @@ _GATEWAYS: Final = frozenset(
         Digest,
         DirectRecord,
         Fetch,
+        GetHeads,
         GetRows,
         Head,
         Keep,

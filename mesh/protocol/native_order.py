@@ -3,8 +3,9 @@
 Rules: a record is delivered behind the one before it, or never; nothing is delivered twice; what waits is
 bounded in bytes and records, and what finds no room is asked for again later.
 
-Theory of operation: every address of the subject that is heard of has a `Stream`. Its first delivered record
-is 0 (from the beginning), or the first that is published after the address was first heard of. What a RECORD
+Theory of operation: every address of the subject that is heard of has a `Stream`, unless the reader does not
+want it. Its first delivered record is the one where the reader has stopped before; or else 0 (from the
+beginning), or the first that is published after the address was first heard of. What a RECORD
 or HEAD shows to be missing is asked for by FETCH, at growing intervals, until it is here, or until many in a
 row brought nothing while nobody said anything new. A store that no longer has the beginning of an address
 says where it begins (`on_start`): after some fruitless FETCHes the consumer goes on from there, and counts
@@ -14,6 +15,7 @@ Subscriptions match prefixes, and so do the heads that C stores tell: other subj
 """
 
 from collections import deque
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
@@ -47,12 +49,43 @@ TRIES_BEFORE_SKIP = 4
 """Fruitless FETCHes before the beginning that a store told is believed to be the first that anybody has."""
 
 
+Begin = Callable[[str, int], int | None]
+"""(address, the first sequence that is published from now on) -> the sequence that is delivered first; None:
+the address is not for this reader, and asked about again when it is heard of next."""
+
+
+def from_first(_address: str, _following: int) -> int:
+    """From the beginning of each address."""
+    return 0
+
+
+def from_next(_address: str, following: int) -> int:
+    """What is published from now on."""
+    return following
+
+
+class Limits(NamedTuple):
+    """What one reader may have, and how long it waits."""
+
+    ready_bytes: int = MAX_READY_BYTES
+    """Records that wait for it, with their overhead."""
+    reorder_bytes: int = MAX_REORDER_BYTES
+    """Records of all addresses together that are here out of turn, with their overhead."""
+    tries_before_skip: int = TRIES_BEFORE_SKIP
+    """Fruitless FETCHes before the beginning that a store told is believed."""
+    fetches_at_once: int = MAX_STREAMS
+    """FETCHes that are made at a time."""
+
+
 class Delivery(NamedTuple):
     """One record for the reader."""
 
     address: str
     sequence: int
     content: bytes
+
+
+DEFAULT_LIMITS = Limits()
 
 
 class Stream:
@@ -78,14 +111,14 @@ class Stream:
     def lacks(self) -> bool:
         return self.next <= self.last
 
-    def heard(self, last: int, now: float) -> None:
-        """Everything up to `last` was published."""
+    def heard(self, last: int, now: float, tries: int) -> None:
+        """Everything up to `last` was published; no more than so many tries count as fruitless then."""
         if last > self.last:
             if not self.lacks:
                 self.due = now
                 self.interval = CONSUMER_FETCH_FIRST_SECONDS
             self.last = last
-        self.tries = min(self.tries, TRIES_BEFORE_SKIP)
+        self.tries = min(self.tries, tries)
 
     def missing_to(self) -> int:
         """The last sequence before what came out of turn."""
@@ -93,12 +126,17 @@ class Stream:
 
 
 class NativeOrder:
-    """One subject's consumer. `requester` is the name it is answered under."""
+    """One subject's consumer. `requester` is the name it is answered under; `begin` says where each address
+    is delivered from.
+    """
 
-    def __init__(self, subject: str, requester: str, *, from_beginning: bool) -> None:
+    def __init__(
+        self, subject: str, requester: str, begin: Begin = from_next, limits: Limits = DEFAULT_LIMITS
+    ) -> None:
+        self._limits = limits
         self.subject = subject
         self.requester = requester
-        self.from_beginning = from_beginning
+        self._begin = begin
         self.ready: deque[Delivery] = deque()
         self.skipped = 0
         """Records that no store had any more."""
@@ -118,7 +156,7 @@ class NativeOrder:
         stream = self._stream(address, subject, sequence)
         if stream is None:
             return
-        stream.heard(sequence, now)
+        stream.heard(sequence, now, self._limits.tries_before_skip)
         if sequence == stream.next and sequence not in stream.ahead and self._has_room():
             self._deliver(address, stream, content, now)
         elif sequence < stream.next or sequence in stream.ahead:
@@ -131,7 +169,7 @@ class NativeOrder:
         """HEAD or DIRECT-HEAD: everything up to `sequence` was published."""
         stream = self._stream(address, subject, sequence + 1)
         if stream is not None:
-            stream.heard(sequence, now)
+            stream.heard(sequence, now, self._limits.tries_before_skip)
             self._note(address, stream)
 
     def on_start(self, address: str, first: int, now: float) -> None:
@@ -140,11 +178,11 @@ class NativeOrder:
         if stream is None or first <= stream.next:
             return
         stream.start = first if stream.start < 0 else min(stream.start, first)
-        stream.heard(first - 1, now)
+        stream.heard(first - 1, now, self._limits.tries_before_skip)
         self._note(address, stream)
 
     def _has_room(self) -> bool:
-        return self._ready_bytes < MAX_READY_BYTES
+        return self._ready_bytes < self._limits.ready_bytes
 
     def take(self) -> Delivery:
         """The next record for the reader. Raises IndexError when there is none."""
@@ -157,14 +195,17 @@ class NativeOrder:
         found: list[Fetch] = []
         if not self._has_room():
             return found
+        patience = self._limits.tries_before_skip
         for address, stream in list(self._lacking.items()):
+            if len(found) >= self._limits.fetches_at_once:
+                break
             if stream.next in stream.ahead:
                 self._deliver(address, stream, self._take_ahead(stream, stream.next), now)
             if now < stream.due:
                 continue
-            if stream.start > stream.next and stream.tries >= TRIES_BEFORE_SKIP:
+            if stream.start > stream.next and stream.tries >= patience:
                 self._skip(address, stream, now)
-            if stream.tries >= MAX_CONSUMER_FETCHES or not stream.lacks:
+            if stream.tries >= patience + MAX_CONSUMER_FETCHES - TRIES_BEFORE_SKIP or not stream.lacks:
                 del self._lacking[address]
                 continue
             stream.tries += 1
@@ -173,21 +214,39 @@ class NativeOrder:
             count = min(CONSUMER_FETCH_COUNT, max(1, stream.missing_to() - stream.next + 1))
             stream.asked = stream.next + count - 1
             found.append(Fetch(address, self.requester, self.subject, stream.next, count))
+            self._lacking[address] = self._lacking.pop(address)  # others first the next time
         return found
 
     # streams ----------------------------------------------------------------------------------------------
 
     def _stream(self, address: str, subject: str, following: int) -> Stream | None:
-        """The stream of an address; a new one begins at 0, or at `following`."""
+        """The stream of an address; a new one begins where the reader says."""
         if subject != self.subject:
             return None
         stream = self._streams.get(address)
         if stream is None:
+            first = self._begin(address, following)
+            if first is None:
+                return None
             if len(self._streams) >= MAX_STREAMS:
                 self.refused_addresses += 1
                 return None
-            stream = self._streams[address] = Stream(0 if self.from_beginning else following)
+            stream = self._streams[address] = Stream(first)
         return stream
+
+    def forget(self, addresses: Collection[str]) -> None:
+        """Nothing more of them is delivered before the reader has been asked again where they begin; nor is
+        what waits of them.
+        """
+        forgotten = set(addresses) & self._streams.keys()
+        for address in forgotten:
+            stream = self._streams.pop(address)
+            self._lacking.pop(address, None)
+            self._ahead_bytes -= _held(stream.ahead.values())
+        if forgotten and self.ready:
+            dropped = [delivery for delivery in self.ready if delivery.address in forgotten]
+            self._ready_bytes -= _held(delivery.content for delivery in dropped)
+            self.ready = deque(delivery for delivery in self.ready if delivery.address not in forgotten)
 
     def _deliver(self, address: str, stream: Stream, content: bytes, now: float) -> None:
         """The record that was waited for, and those behind it that are here."""
@@ -212,7 +271,7 @@ class NativeOrder:
     def _keep(self, stream: Stream, sequence: int, content: bytes) -> None:
         size = len(content) + RECORD_OVERHEAD_BYTES
         near = 0 < sequence - stream.next <= MAX_REORDER_RECORDS
-        if near and self._ahead_bytes + size <= MAX_REORDER_BYTES:
+        if near and self._ahead_bytes + size <= self._limits.reorder_bytes:
             stream.ahead[sequence] = content
             self._ahead_bytes += size
         else:
@@ -231,3 +290,8 @@ class NativeOrder:
             self._lacking[address] = stream
         else:
             self._lacking.pop(address, None)
+
+
+def _held(contents: Iterable[bytes]) -> int:
+    """Bytes that these are counted as."""
+    return sum(len(content) + RECORD_OVERHEAD_BYTES for content in contents)

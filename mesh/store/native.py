@@ -8,7 +8,7 @@ answered FETCH is followed by the head: one that lacks more asks again.
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import trio
@@ -21,6 +21,7 @@ from mesh.protocol.ingest import Ingest
 from mesh.protocol.native_keeping import NATIVE_KEY_BYTES, Chunk, Kept, NativeKeeping, Trim
 from mesh.protocol.native_late import LateBeginnings
 from mesh.protocol.native_resends import Resends
+from mesh.protocol.native_watchers import NativeWatchers
 from mesh.store import ranges
 from mesh.store.db import Database, StoreFailed, WriteStalled
 from mesh.store.reclaimer import Reclaimer
@@ -111,6 +112,7 @@ class NativeStore:
         self.begun_later = 0
         """Addresses that are kept from a later record on than their first."""
         self._late = LateBeginnings()
+        self._watchers = NativeWatchers()
         self._told: set[str] = set()
         """Addresses of which the log says that records are missing."""
         for everybodys in (ids.FETCH, ids.GET_HEADS):
@@ -159,13 +161,23 @@ class NativeStore:
     def committed(self, commit: Commit) -> None:
         """A commit is durable."""
         now = time.time()
+        heads: dict[tuple[str, str], int] = {}
         for state, sequence, content, row, _ in commit.records:
             if not row and state.phase is Phase.NATIVE:
                 self.keeping.wrote(state.address, state.subject, sequence, len(content), now)
+                heads[state.address, state.subject] = sequence
+        if heads and self._watchers:
+            self._tell_watchers(heads)
         if commit.metas and len(self.keeping):
             announced = [address for address in commit.metas if self.keeping.forget(address)]
             if announced:
                 self._write({}, [], announced, whole=False)
+
+    def _tell_watchers(self, heads: Mapping[tuple[str, str], int]) -> None:
+        now = trio.current_time()
+        for (address, subject), head in heads.items():
+            for requester in self._watchers.of(subject, now):
+                self._node.send(DirectHead(requester, address, subject, head))
 
     async def run(self) -> None:
         """Answer and keep, for ever."""
@@ -244,9 +256,12 @@ class NativeStore:
                 self._put(GetHeads(subject, hello.requester))
 
     def on_get_heads(self, asked: GetHeads) -> None:
-        """A consumer or another store asks for the heads of a subject."""
-        if asked.requester != self._incarnation:
-            self._put(asked)
+        """A consumer, a gateway or another store asks for the heads of a subject."""
+        if asked.requester == self._incarnation:
+            return
+        if self._ingest.is_gateways(asked.requester):
+            self._watchers.asked(asked.subject, asked.requester, trio.current_time())
+        self._put(asked)
 
     def _put(self, asked: GetHeads | Fetch) -> bool:
         try:

@@ -113,6 +113,10 @@ def test_a_mesh_is_started_and_its_topics_changed(tmp_path: Path) -> None:
     check([*typed(page, "Start"), *typed(page, "Change topics while they are used")], tmp_path)
 
 
+def test_native_records_come_into_a_topic(tmp_path: Path) -> None:
+    check(typed(ROOT / "docs" / "native.md", "Try it")[:2], tmp_path)
+
+
 def test_the_keys_of_a_mesh_are_made(tmp_path: Path) -> None:
     blocks_of_keys = typed(ROOT / "docs" / "mesh-security.md", "Make keys")
     *made, listed = check([blocks_of_keys[0]], tmp_path)

@@ -30,6 +30,7 @@ from gateway.configs.topic_configs import TOPIC_CONFIGS
 from gateway.log import retention
 from gateway.log.partition import Partition
 from tests.in_process.in_process import RawClient, produce_request, running
+from tests.in_process.natives import native_producer
 from wireproto.records.builder import build_batch
 from wireproto.records.header import read_header
 from wireproto.records.iteration import iter_records
@@ -47,6 +48,8 @@ class Scene:
 
     `by_default` is a topic config that is not set for the topic but as the default of all topics.
     """
+
+    server: Standalone
 
     def __init__(
         self, broker: Broker, client: RawClient, by_default: str | None = None, topic: str = TOPIC
@@ -207,6 +210,19 @@ async def retention_disk_percent(scene: Scene) -> None:
     assert await scene.first_offset() == 2
 
 
+async def native_subject(scene: Scene) -> None:
+    async with native_producer(scene.server, "readings") as producer:
+        await producer.produce(b"published before")
+        await producer.drained()
+        assert await scene.set("dafka.native.subject", "readings") == 0
+        for _ in range(1000):
+            if scene.partition.high_watermark > 1:
+                break
+            await trio.sleep(0.02)
+    (record,) = iter_records(await scene.fetched(1))
+    assert record.value == b"published before"
+
+
 # what is compacted ----------------------------------------------------------------------------------------
 
 
@@ -358,6 +374,7 @@ async def level(scene: Scene, codec: str, number: int, low: int, high: int) -> N
 
 EFFECTS: dict[str, Callable[[Scene], Awaitable[None]]] = {
     "cleanup.policy": cleanup_policy,
+    "dafka.native.subject": native_subject,
     "compression.gzip.level": partial(level, codec="gzip", number=GZIP, low=1, high=9),
     "compression.lz4.level": partial(level, codec="lz4", number=LZ4, low=1, high=17),
     "compression.type": compression_type,
@@ -409,11 +426,12 @@ def _see_effect(name: str, data: Path, monkeypatch: pytest.MonkeyPatch, *, as_de
     async def main() -> None:
         with trio.fail_after(60):
             async with (
-                running(data, monkeypatch) as (_, port),
+                running(data, monkeypatch) as (server, port),
                 await RawClient.connect(port) as client,
             ):
                 await brokers[0].create_topic(TOPIC, 1, configs, 1)
                 scene = Scene(brokers[0], client, name if as_default else None)
+                scene.server = server
                 assert await scene.produce() == 0
                 await EFFECTS[name](scene)
 

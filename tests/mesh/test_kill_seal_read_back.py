@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from mesh.native.subjects import NativeSubjects
 from mesh.node import Node
 from mesh.producer import Producer
 from mesh.protocol.recovery import Seal
@@ -59,7 +60,8 @@ class Life:
         self.endpoint = self.node.publisher.bind("tcp://127.0.0.1:*")
         self.requests = Requests(self.node)
         self.producer = Producer(self.node, self.requests)
-        self.node.route(gateway_routes(self.requests, self.producer))
+        subjects = NativeSubjects(self.node, self.requests)
+        self.node.route(gateway_routes(self.requests, self.producer, subjects))
         self.reader = Reader(self.requests)
         self.moved = trio.Event()
         self.lost = ""

@@ -55,6 +55,7 @@ from tests.sim.history import History
 from tests.sim.log_history import LogHistory
 from tests.sim.loop import BrokenPromise, Loop, UnevenTrio, make_deterministic
 from tests.sim.lost_rows import LostRows
+from tests.sim.natives import NATIVE_PARTITIONS, NATIVE_TOPIC, SUBJECT, Natives
 from tests.sim.network import Network
 from tests.sim.older_catalogs import OlderCatalogs
 from tests.sim.plan import GATEWAY, INPUTS, MANY_PRODUCERS, NEVER, Fault, Plan
@@ -145,7 +146,7 @@ class World:
         """By their ids."""
         self.commits = Commits(self)
         self.transactions = Transactions(self)
-        self.applications = Applications(self)
+        self.applications, self.natives = Applications(self), Natives(self)
         self._audited = self._read_all = cast("Life | None", None)
         """The lives whose groups were compared with their log, and whose logs were read whole, when all was
         healed."""
@@ -205,6 +206,7 @@ class World:
         start_clients(self)
         self.transactions.begin()
         start_programs(self.applications)
+        self.natives.begin()
         LogReader(self).begin()
 
     def _write_topics(self) -> None:
@@ -213,6 +215,9 @@ class World:
         shapes = {f"topic-{number}": self.plan.partitions for number in range(self.plan.topics)}
         if self.plan.groups or self.plan.applications:
             shapes[OFFSETS_TOPIC] = OFFSETS_PARTITIONS
+        if self.plan.natives:
+            shapes[NATIVE_TOPIC] = NATIVE_PARTITIONS
+            values[keys.PRODUCER_IDS] = FIRST_PRODUCER_ID
         if self.plan.applications:
             shapes |= {TRANSACTION_TOPIC: COORDINATOR_PARTITIONS, INPUTS: 1}
             values[keys.PRODUCER_IDS] = FIRST_PRODUCER_ID
@@ -242,6 +247,8 @@ class World:
     def _configs(self, topic: str) -> dict[str, str]:
         plan = self.plan
         configs = {"min.insync.replicas": str(plan.min_insync_replicas)}
+        if topic == NATIVE_TOPIC:
+            configs["dafka.native.subject"] = SUBJECT
         if plan.policy(topic) != "delete":
             configs |= {
                 "cleanup.policy": plan.policy(topic),
@@ -285,6 +292,7 @@ class World:
         else:
             waiting = invariants.what_is_missing(self)
             waiting = waiting or self.applications.missing() or self.transactions.missing()
+            waiting = waiting or self.natives.missing()
             transactions = self.plan.transactions or self.plan.applications
             if not waiting and transactions and self._read_all is not self.current_life():
                 waiting = "what is committed is not read yet"
@@ -795,6 +803,9 @@ def simulated_parts(world: World) -> Iterator[None]:
         patch.object(store_db, "rocksdict", SimRocks),
         patch("mesh.requests.uuid4", world.next_uuid),
         patch("gateway.transactions.sweep.TIMEOUTS_SECONDS", 0.5),
+        patch("gateway.native.topics.SILENT_SECONDS", 0.4),
+        patch("gateway.native.topics.SILENT_LOOK_SECONDS", 0.2),
+        patch("gateway.native.topics.LOOK_SECONDS", 0.1),
         patch("gateway.cluster.lineage.uuid4", world.next_uuid),
         patch("mesh.store.identity.uuid4", world.next_uuid),
         patch("gateway.cluster.store_lives.KEEP_SECONDS", 0.3),

@@ -22,6 +22,7 @@ from gateway.cluster.stores import Stores
 from gateway.log.context import LogContext
 from gateway.log.partition import Partition
 from mesh.data_directory import DataDirectoryRefused
+from mesh.native.subjects import NativeSubjects
 from mesh.node import Node
 from mesh.presence import StorePresence
 from mesh.producer import Producer
@@ -116,8 +117,15 @@ class Life:
             self.life_name = requests.prefix
             await self.world.take_place(self)
         self.context = self._context(requests, self.stores, remembering)
-        self.broker = Broker(self.context, self.stores, settings_of(self.world.plan), lambda: None)
-        node.route(gateway_routes(requests, self.producer))
+        subjects = NativeSubjects(node, requests)
+        self.broker = Broker(
+            self.context,
+            self.stores,
+            settings_of(self.world.plan),
+            lambda: None,
+            subjects=subjects if self.world.plan.natives else None,
+        )
+        node.route(gateway_routes(requests, self.producer, subjects))
         self.node.on_drained(self.broker.completions.settle)
         async with trio.open_nursery() as nursery:
             self.nursery = nursery

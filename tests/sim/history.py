@@ -107,12 +107,16 @@ class History:
         self, partition: PartitionName, header: BatchHeader, content: bytes
     ) -> Transaction | Work | None:
         self._world.applications.logged(partition, header, content)
+        self._world.natives.logged(partition, content)
         return self._world.transaction_of(partition, header, content)
 
     # as it happens ----------------------------------------------------------------------------------------
 
     def on_published(self, record: Record) -> None:
         """A writer published a record, or sent it again."""
+        if self._world.natives.is_of_one(record):
+            self._world.natives.on_published(record)
+            return
         known = self.published[record.address]
         content = bytes(record.content)
         if record.sequence not in known:

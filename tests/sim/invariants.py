@@ -362,6 +362,8 @@ def _left_over(world: World) -> str:
         database = member.database()
         for address in database.addresses("", MOST_ADDRESSES):
             state = None if address in chained else database.load(address)
+            if state is not None and state.phase is Phase.NATIVE:
+                continue
             if state is not None and (state.head >= 0 or state.phase is not Phase.DELETED):
                 return f"{member.name} keeps {address} ({state.phase.name}), which is in no log"
     return ""

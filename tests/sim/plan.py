@@ -105,6 +105,8 @@ class Plan:
     """Transactional producers."""
     applications: int = 0
     """Programs that work exactly once, with the gateway's own coordinator (`tests.sim.applications`)."""
+    natives: int = 0
+    """Native producers, whose records come into a topic (`tests.sim.natives`)."""
     hurried: bool = False
     """They give batches up at once, which come when their transactions are ended."""
     transaction_version: int = 2
@@ -136,7 +138,7 @@ class Plan:
         """Of a topic by its name."""
         if topic in COORDINATED:
             return "compact"
-        if topic == INPUTS:
+        if topic in (INPUTS, "native"):
             return "delete"
         number = int(topic.removeprefix("topic-"))
         return self.policies[number % len(self.policies)]

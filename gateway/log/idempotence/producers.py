@@ -17,7 +17,7 @@ from gateway.log.idempotence.markers import check_marker
 from gateway.log.idempotence.producer import FEW, MAX_PRODUCERS_IN_ALL, NOTHING_OPEN
 from gateway.log.idempotence.refused import RefusedAccount, RefusedProducers
 from gateway.log.idempotence.sequences import Duplicate
-from gateway.log.idempotence.state import ProducerState
+from gateway.log.idempotence.state import Keeps, ProducerState, keeps_nobody
 from gateway.log.transactions.aborted import AbortedTransaction
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.control import EndMarker
@@ -29,7 +29,7 @@ class ProducerCount:
     are half of what the others leave (`gateway.common.shares`).
     """
 
-    __slots__ = ("_few", "_shares", "ended", "refused")
+    __slots__ = ("_few", "_shares", "ended", "keeps", "refused")
 
     def __init__(self, clock: Callable[[], float], most: int = MAX_PRODUCERS_IN_ALL) -> None:
         """`clock` is in seconds, and nobody sets it."""
@@ -37,6 +37,8 @@ class ProducerCount:
         self._few = 0
         self.refused: Final = RefusedAccount(clock)
         """Producers of which a batch was refused."""
+        self.keeps: Keeps = keeps_nobody
+        """Who is not forgotten, of all partitions: set by who goes by what they know of producers."""
         self.ended: Final = EndedAccount()
         """Transactions whose markers came a moment ago."""
 
@@ -81,6 +83,7 @@ class PartitionProducers:
         """The partition was recovered, and ends here: this is what is known of its producers."""
         self._state.charge_to(None)
         self._state = state
+        state.keeps = self._count.keeps
         self._ended.cut(end)
         self.guards.void_all()
         state.charge_to(self._count.charge)
@@ -120,9 +123,31 @@ class PartitionProducers:
                 self._refused.check(producer_id, epoch, sequence)
         return duplicate
 
-    def appended(self, header: BatchHeader, last_offset: int, now_ms: int, client: str = NOBODY) -> None:
+    def check_is_new(self, header: BatchHeader) -> None:
+        """Whether a batch is behind all that its producer has written here, be there others in between.
+        Raises KafkaError: DUPLICATE_SEQUENCE_NUMBER.
+        """
+        known = self._state.find(header.producer_id)
+        if known is None or not known.batches:
+            return
+        has, comes = (known.epoch, known.last_sequence), (header.producer_epoch, header.base_sequence)
+        if comes <= has:
+            raise KafkaError(
+                ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+                f"producer {header.producer_id} has written up to (epoch, sequence) {has}, and {comes} comes",
+            )
+
+    def appended(
+        self,
+        header: BatchHeader,
+        last_offset: int,
+        now_ms: int,
+        client: str = NOBODY,
+        *,
+        must_be: bool = False,
+    ) -> None:
         """This batch of an idempotent producer, which `client` sent, is in the log; its last record has
-        `last_offset`.
+        `last_offset`. One that `must_be` known is remembered where others would not be.
         """
         state, producer_id = self._state, header.producer_id
         if header.is_transactional:
@@ -138,6 +163,7 @@ class PartitionProducers:
             client,
             is_short=producer_id not in state and self._count.is_short(client),
             is_transactional=header.is_transactional,
+            must_be=must_be,
         )
         if self._refused:
             self._refused.accepted(producer_id, header.producer_epoch, header.base_sequence, header.count)

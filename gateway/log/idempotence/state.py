@@ -69,12 +69,22 @@ PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 """Milliseconds after its last batch when a producer is forgotten; Kafka's `producer.id.expiration.ms`."""
 
 
+Keeps = Callable[[int, Producer], bool]
+"""Whether the producer with this id is not to be forgotten now."""
+
+
+def keeps_nobody(_producer_id: int, _producer: Producer) -> bool:
+    return False
+
+
 class ProducerState:
     """The idempotent producers of one partition."""
 
-    __slots__ = ("_charge", "_idle", "_max_producers", "_open_of", "_producers", "transactions")
+    __slots__ = ("_charge", "_idle", "_max_producers", "_open_of", "_producers", "keeps", "transactions")
 
-    def __init__(self, *, max_producers: int = MAX_PRODUCERS) -> None:
+    def __init__(self, *, max_producers: int = MAX_PRODUCERS, keeps: Keeps = keeps_nobody) -> None:
+        self.keeps = keeps
+        """Who is neither forgotten for others nor expires."""
         # The one heard from longest ago is first.
         self._producers: OrderedDict[int, Producer] = OrderedDict()
         self._max_producers = max_producers
@@ -195,6 +205,7 @@ class ProducerState:
         *,
         is_short: bool = False,
         is_transactional: bool = False,
+        must_be: bool = False,
     ) -> None:
         """Records a batch that was appended.
 
@@ -209,6 +220,7 @@ class ProducerState:
             client: Whose batch it is.
             is_short: All partitions together keep as many producers of this client as they may.
             is_transactional: It belongs to a transaction of the producer.
+            must_be: The producer is remembered even where nobody can be forgotten for it.
         """
         if producer_id < 0:
             return
@@ -223,7 +235,8 @@ class ProducerState:
         producer = self._producers.get(producer_id)
         if producer is None:
             producer = Producer(epoch, now_ms, [batch], client)
-            if not self._take_new(producer_id, producer, is_short=is_short, must_be=is_transactional):
+            stays = must_be or is_transactional or self.keeps(producer_id, producer)
+            if not self._take_new(producer_id, producer, is_short=is_short, must_be=stays):
                 return
         else:
             self._producers.move_to_end(producer_id)
@@ -330,6 +343,10 @@ class ProducerState:
 
     def _dispensable(self, client: str, now_ms: int, *, own_first: bool) -> int | None:
         """Whom to forget for a new producer of this client; None: nobody."""
+        found = self._longest_unused(client, now_ms, own_first=own_first)
+        return None if found is None or self.keeps(found, self._producers[found]) else found
+
+    def _longest_unused(self, client: str, now_ms: int, *, own_first: bool) -> int | None:
         if len(self.transactions) == len(self._producers):
             return None
         idle = self._idle = self._idle or IdleProducers(self._producers)
@@ -350,7 +367,11 @@ class ProducerState:
         oldest = now_ms - PRODUCER_ID_EXPIRATION_MS
         # All are looked at: a clock that was set back leaves the order of use and the order of times
         # different.
-        expired = [key for key, producer in self._producers.items() if not _lives(producer, oldest)]
+        expired = [
+            key
+            for key, producer in self._producers.items()
+            if not _lives(producer, oldest) and not self.keeps(key, producer)
+        ]
         for key in expired:
             self._forget(key)
         return len(expired)
@@ -361,18 +382,28 @@ class ProducerState:
         return idempotence_snapshot.encode(self._producers)
 
     @classmethod
-    def from_snapshot(cls, snapshot: bytes, now_ms: int, *, max_producers: int = MAX_PRODUCERS) -> Self:
+    def from_snapshot(
+        cls,
+        snapshot: bytes,
+        now_ms: int,
+        *,
+        max_producers: int = MAX_PRODUCERS,
+        keeps: Keeps = keeps_nobody,
+    ) -> Self:
         """The state that `snapshot` made, less what has expired since.
 
         Raises:
             InvalidSnapshot: These are not the bytes of a snapshot, or of a newer version.
         """
-        state = cls(max_producers=max_producers)
+        state = cls(max_producers=max_producers, keeps=keeps)
         state._producers = idempotence_snapshot.decode(snapshot)
         state.remove_expired(now_ms)
         state._load_transactions()
         while len(state._producers) > max_producers:
-            longest_idle = next((key for key, one in state._producers.items() if not one.has_open), None)
+            longest_idle = next(
+                (key for key, one in state._producers.items() if not one.has_open and not keeps(key, one)),
+                None,
+            )
             if longest_idle is None:
                 break
             state._forget(longest_idle)

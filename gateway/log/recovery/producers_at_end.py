@@ -48,11 +48,11 @@ async def read_producers(
     Raises NotServed, ValueError, KeyError.
     """
     now_ms = context.now_ms()
-    state, aborted = ProducerState(), AbortedTransactions()
+    state, aborted = ProducerState(keeps=context.producers.keeps), AbortedTransactions()
 
     def take(snapshot: bytes) -> None:
         nonlocal state
-        state = _unpack(snapshot, now_ms)
+        state = _unpack(snapshot, context, now_ms)
 
     def apply(rows: bytes) -> None:
         for start in range(0, len(rows), ROW_BYTES):
@@ -72,7 +72,7 @@ async def read_aborted(context: "LogContext", segment: "Segment") -> AbortedTran
     replay = AbortedReplay()
 
     def take(snapshot: bytes) -> None:
-        replay.begin(_unpack(snapshot, context.now_ms()).open_transactions())
+        replay.begin(_unpack(snapshot, context, context.now_ms()).open_transactions())
 
     await _replay(context, segment, take, replay.feed)
     return replay.aborted
@@ -130,11 +130,14 @@ async def _with_markers(
 def producers_of_empty_log(context: "LogContext", topic_id: bytes, index: int) -> ProducerState:
     """The state of a partition without segments. Raises ValueError."""
     entry = context.catalog.get(keys.producers_key(topic_id, index))
-    return _unpack(b"" if entry is None else entry.value, context.now_ms())
+    return _unpack(b"" if entry is None else entry.value, context, context.now_ms())
 
 
-def _unpack(snapshot: bytes, now_ms: int) -> ProducerState:
+def _unpack(snapshot: bytes, context: "LogContext", now_ms: int) -> ProducerState:
+    keeps = context.producers.keeps
     try:
-        return ProducerState.from_snapshot(snapshot, now_ms) if snapshot else ProducerState()
+        if not snapshot:
+            return ProducerState(keeps=keeps)
+        return ProducerState.from_snapshot(snapshot, now_ms, keeps=keeps)
     except InvalidSnapshot as error:
         raise ValueError(str(error)) from None

@@ -17,6 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
+from mesh.native.subjects import NativeSubjects
 from mesh.node import Node
 from mesh.producer import Producer
 from mesh.protocol.recovery import Seal
@@ -235,7 +236,8 @@ class Gateway:
         self.requests.prefix = LIFE
         self.requests._count = len(ADDRESSES) - 1
         self.producer = Producer(self.node, self.requests)
-        self.node.route(gateway_routes(self.requests, self.producer))
+        subjects = NativeSubjects(self.node, self.requests)
+        self.node.route(gateway_routes(self.requests, self.producer, subjects))
         self.reader = Reader(self.requests)
 
     def tasks(self) -> list[Callable[[], Awaitable[Any]]]:

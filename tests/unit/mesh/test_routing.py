@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import trio
 
+from mesh.native.subjects import NativeSubjects
 from mesh.node import Node, Routes
 from mesh.producer import Producer
 from mesh.requests import Requests
@@ -79,11 +80,12 @@ def test_a_message_has_one_handler(context: Context) -> None:
 def test_who_asks_hears_every_answer_and_a_gateway_what_its_writers_are_told(context: Context) -> None:
     def body(node: Node) -> None:
         requests = Requests(node)
-        producer = Producer(node, requests)
+        producer, subjects = Producer(node, requests), NativeSubjects(node, requests)
         asking = ANSWERS | {End, DirectRecord}
+        hears = asking | {Ack, Fetch, messages.DirectHead}
         assert set(requests_routes(requests)) == asking
-        assert set(gateway_routes(requests, producer)) == asking | {Ack, Fetch}
-        assert set(gateway_routes(requests, producer, print)) == asking | {Ack, Fetch, Ping}
+        assert set(gateway_routes(requests, producer, subjects)) == hears
+        assert set(gateway_routes(requests, producer, subjects, print)) == hears | {Ping}
 
     at_a_node(context, body)
 

@@ -11,6 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from mesh.address_requests import LIST_ENTRIES
+from mesh.native.subjects import NativeSubjects
 from mesh.producer import Producer
 from mesh.protocol.recovery import Seal
 from mesh.requests import REPEAT_LAST_SECONDS, Requests
@@ -64,7 +65,8 @@ def run(body: Callable[[Producer, Store], Awaitable[None]]) -> None:
         node = FakeNode()
         store = Store(node)
         producer = Producer(node.as_node, Requests(node.as_node))
-        node.route(gateway_routes(producer.requests, producer))
+        subjects = NativeSubjects(node.as_node, producer.requests)
+        node.route(gateway_routes(producer.requests, producer, subjects))
         with trio.fail_after(600):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(producer.run)

@@ -49,6 +49,7 @@ OWN = {
     keys.SCRAM: keys.scram_key("alice"),
     keys.SCRAM_SECRET: keys.SCRAM_SECRET,
     keys.TOKENS: keys.token_key("A" * 22),
+    keys.NATIVE: keys.native_key(bytes(16), "A1"),
 }
 OF_PARTITION = {
     keys.PARTITIONS: RECORD,

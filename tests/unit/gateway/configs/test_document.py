@@ -18,6 +18,7 @@ IN_EFFECT = {
     "max.compaction.lag.ms",
     "min.cleanable.dirty.ratio",
     "min.compaction.lag.ms",
+    "dafka.native.subject",
     "max.message.bytes",
     "message.timestamp.after.max.ms",
     "message.timestamp.before.max.ms",

@@ -70,6 +70,24 @@ def test_our_own_share_of_the_disk(value: str, message: str | None) -> None:
     assert verdict({name: value}) == expected
 
 
+@pytest.mark.parametrize(
+    ("subject", "allowed"),
+    [("", True), ("readings", True), ("\u00e9" * 127, True), ("\u00e9" * 128, False), ("a\0b", False)],
+)
+def test_our_own_subject_of_native_producers(subject: str, allowed: bool) -> None:
+    code, message = verdict({"dafka.native.subject": subject})
+    assert (code == 0) == allowed
+    assert allowed or "a subject has at most 255 bytes of UTF-8, no NUL" in str(message)
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_native_records_have_no_key(policy: str) -> None:
+    code, message = verdict({"dafka.native.subject": "readings", "cleanup.policy": policy})
+    assert code == ErrorCode.INVALID_CONFIG
+    assert "native records have no key" in str(message)
+    assert verdict({"dafka.native.subject": "", "cleanup.policy": policy}) == (0, None)
+
+
 def test_a_long_value_does_not_make_a_long_message() -> None:
     code, message = verdict({"retention.ms": "9" * 30_000})
     assert code == ErrorCode.INVALID_CONFIG

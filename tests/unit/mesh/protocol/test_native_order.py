@@ -7,10 +7,14 @@ import pytest
 from mesh.protocol import native_order
 from mesh.protocol.native_order import (
     CONSUMER_FETCH_COUNT,
+    DEFAULT_LIMITS,
     MAX_CONSUMER_FETCHES,
     MAX_REORDER_RECORDS,
     TRIES_BEFORE_SKIP,
+    Limits,
     NativeOrder,
+    from_first,
+    from_next,
 )
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
 from wireproto.dafka.messages import Fetch
@@ -25,8 +29,8 @@ def content(sequence: int) -> bytes:
 class Consumer:
     """The machine and its clock."""
 
-    def __init__(self, *, from_beginning: bool = True) -> None:
-        self.order = NativeOrder("t", "R1", from_beginning=from_beginning)
+    def __init__(self, *, from_beginning: bool = True, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.order = NativeOrder("t", "R1", from_first if from_beginning else from_next, limits)
         self.now = 0.0
 
     def hears(self, *sequences: int, address: str = A) -> None:
@@ -198,9 +202,8 @@ def test_records_far_ahead_are_dropped_and_fetched_later() -> None:
     assert consumer.asks() == [(2, CONSUMER_FETCH_COUNT)]
 
 
-def test_the_reorder_buffer_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_order, "MAX_REORDER_BYTES", 2 * (RECORD_OVERHEAD_BYTES + 8))
-    consumer = Consumer()
+def test_the_reorder_buffer_is_bounded_in_bytes() -> None:
+    consumer = Consumer(limits=Limits(reorder_bytes=2 * (RECORD_OVERHEAD_BYTES + 8)))
     consumer.hears(1, 2, 3)
     assert consumer.order.dropped == 1
     consumer.hears(0)
@@ -208,9 +211,8 @@ def test_the_reorder_buffer_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch)
     assert consumer.asks() == [(3, 1)]
 
 
-def test_a_slow_reader_is_not_flooded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_order, "MAX_READY_BYTES", 2 * (RECORD_OVERHEAD_BYTES + 8))
-    consumer = Consumer()
+def test_a_slow_reader_is_not_flooded() -> None:
+    consumer = Consumer(limits=Limits(ready_bytes=2 * (RECORD_OVERHEAD_BYTES + 8)))
     consumer.hears(1, 2, 3)
     consumer.hears(0)
     assert len(consumer.order.ready) == 2
@@ -237,3 +239,50 @@ def test_a_fetch_is_what_every_store_reads() -> None:
     consumer = Consumer()
     consumer.head(0)
     assert consumer.order.fetches(0.0) == [Fetch(A, "R1", "t", 0, 1)]
+
+
+def test_the_reader_says_where_an_address_begins_or_that_it_does_not_want_it() -> None:
+    begins = {A: 3}
+    order = NativeOrder("t", "R1", lambda address, _following: begins.get(address))
+    for sequence in (1, 2, 3, 4):
+        order.on_record(A, "t", sequence, content(sequence), 0.0)
+        order.on_record(B, "t", sequence, content(sequence), 0.0)
+    assert [(one.address, one.sequence) for one in order.ready] == [(A, 3), (A, 4)]
+    begins[B] = 5
+    order.on_record(B, "t", 5, content(5), 0.0)
+    assert [one.sequence for one in order.ready if one.address == B] == [5]
+
+
+def test_what_is_forgotten_begins_anew_and_nothing_of_it_waits() -> None:
+    begins = {A: 0, B: 0}
+    order = NativeOrder("t", "R1", lambda address, _following: begins[address])
+    for sequence in (0, 1, 5):
+        order.on_record(A, "t", sequence, content(sequence), 0.0)
+        order.on_record(B, "t", sequence, content(sequence), 0.0)
+    begins[A] = 1
+    order.forget([A])
+    assert [(one.address, one.sequence) for one in order.ready] == [(B, 0), (B, 1)]
+    assert all(fetch.address == B for fetch in order.fetches(1.0))
+    order.on_record(A, "t", 1, content(1), 1.0)
+    assert [order.take()[:2] for _ in range(3)] == [(B, 0), (B, 1), (A, 1)]
+    order.forget([A, B, "never heard of"])
+    assert order._ahead_bytes == order._ready_bytes == 0
+
+
+def test_who_has_patience_waits_longer_before_it_skips() -> None:
+    consumer = Consumer(limits=Limits(tries_before_skip=2 * TRIES_BEFORE_SKIP))
+    consumer.hears(9)
+    for _ in range(2 * TRIES_BEFORE_SKIP):
+        consumer.order.on_start(A, 5, consumer.now)
+        assert consumer.asks(2.0)
+        assert not consumer.order.skipped
+    consumer.asks(2.0)
+    assert consumer.order.skipped == 5
+
+
+def test_so_many_are_asked_for_at_once_and_others_the_next_time() -> None:
+    order = NativeOrder("t", "R1", from_first, Limits(fetches_at_once=2))
+    for address in "ABCDE":
+        order.on_head(address, "t", 3, 0.0)
+    asked = [fetch.address for _ in range(3) for fetch in order.fetches(0.0)]
+    assert sorted(asked) == ["A", "B", "C", "D", "E"]

@@ -62,8 +62,9 @@ def test_producers_of_old_batches_do_not_push_out_newer_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from_snapshot: Any = ProducerState.from_snapshot
+    made_by: Any
     for made_by in (ProducerState.__init__, from_snapshot.__func__):
-        monkeypatch.setattr(made_by, "__kwdefaults__", {"max_producers": 3})
+        monkeypatch.setitem(made_by.__kwdefaults__, "max_producers", 3)
 
     async def body(life: Life, store: OneStore, catalog: MemoryCatalog) -> None:
         for number in range(1, 6):

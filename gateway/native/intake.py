@@ -1,0 +1,313 @@
+"""The records of one subject on their way into one topic: each once, in the order of its address.
+
+Rules:
+
+* an address goes on in a log behind what the log has of it, at the moment when its partition serves: whatever
+  was under way before, in this process or another, is in the log by then, or never will be;
+* what this gateway has appended counts only as long as the partition is led under the same leader epoch;
+  after that the log is asked anew;
+* nothing of an address is appended that is not behind all of it that is there (`Partition.append_native`
+  looks).
+
+Theory of operation: `mesh.native.hearing` gives the records of an address in order, from where `begin` says.
+They wait here for some milliseconds, and go into their partition's log in batches of one address each. A
+partition that does not take them now is tried again; what waits for it beyond its share is forgotten, and
+asked of the stores when it takes records again. Beyond `MAX_WAITING_BYTES` nothing more is taken from the
+hearing, whose own memory is bounded: what comes then stays in the stores and is fetched later.
+
+An address that the catalog does not know is told to `unknown`; it is not heard until the catalog knows it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from gateway.catalog import keys
+from gateway.common.log_limit import LogLimit
+from gateway.common.printable import printable
+from gateway.native.batches import MAX_BATCH_RECORDS, batch_of
+from gateway.native.positions import MAX_NATIVE_SEQUENCE, next_of
+from mesh.protocol.address_state import life_of
+from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.records.header import read_header
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from gateway.cluster.native_addresses import KnownAddress, NativeAddresses
+    from gateway.log.context import LogContext
+    from gateway.log.partition import Partition
+    from gateway.log.topic import Topic
+    from mesh.native.hearing import Hearing
+    from mesh.native.subjects import NativeSubjects
+    from mesh.protocol.native_order import Delivery
+
+LINGER_SECONDS: Final = 0.005
+"""How long records of all addresses gather before they are made batches."""
+
+RETRY_SECONDS: Final = 0.1
+"""After this a partition is tried again that has refused a batch for now."""
+
+LONGEST_PAUSE_SECONDS: Final = 5.0
+"""And after this once it has refused many."""
+
+MAX_WAITING_BYTES: Final = 8 * 1024 * 1024
+"""Taken from the hearing and not appended, all addresses of one topic together, with their overhead. What
+waits for a partition that refuses batches has its part of half of it: others of the topic go on meanwhile."""
+
+MAX_FED_OF_PARTITION: Final = 1_000
+"""Addresses that are taken up at once into one partition: its log has to remember each until it is silent,
+and has `MAX_PRODUCERS` in all. Others come when some are silent."""
+
+MAX_TAKEN_AT_ONCE: Final = 2_000
+"""Records that are taken from the hearing in one stretch."""
+
+logger = logging.getLogger(__name__)
+
+
+class Fed:
+    """One address that this gateway takes up."""
+
+    __slots__ = ("known", "led", "waiting")
+
+    def __init__(self, known: KnownAddress, led: Led) -> None:
+        self.known = known
+        self.led = led
+        self.waiting: deque[Delivery] = deque()
+
+
+class Led:
+    """A partition as long as it is led here under one leader epoch, and its addresses."""
+
+    __slots__ = ("addresses", "leader_epoch", "partition", "pause", "refuses_until", "waiting_bytes")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.leader_epoch = partition.leader_epoch
+        self.addresses: set[str] = set()
+        self.waiting_bytes = 0
+        self.refuses_until = 0.0
+        """It has refused a batch, and is not tried before: trio's clock."""
+        self.pause = RETRY_SECONDS
+        """How long it is not tried when it refuses the next one."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether what is known here of its addresses is true."""
+        return self.partition.available and self.partition.leader_epoch == self.leader_epoch
+
+
+class Intake:
+    """One topic's. `unknown` is told of an address of which the catalog knows nothing."""
+
+    def __init__(
+        self,
+        context: LogContext,
+        subjects: NativeSubjects,
+        addresses: NativeAddresses,
+        topic: Topic,
+        unknown: Callable[[str], None],
+    ) -> None:
+        """Raises ValueError for what is no subject."""
+        self.topic = topic
+        self.subject = topic.settings.native_subject
+        self.records = 0
+        self.refused = 0
+        """Records that no batch of the topic may have."""
+        self.fed: dict[str, Fed] = {}
+        self.waiting_bytes = 0
+        """Taken from the hearing and not appended, with `RECORD_OVERHEAD_BYTES` each."""
+        self._context = context
+        self._subjects = subjects
+        self._addresses = addresses
+        self._unknown = unknown
+        self._led: dict[int, Led] = {}
+        self._having: dict[str, None] = {}
+        """Addresses of which something waits, those that wait for longest first."""
+        self._arrived = trio.Event()
+        self._limit = LogLimit(logger)
+        self._hearing: Hearing = subjects.hear(self.subject, self._begin, self._arrive)
+
+    def _arrive(self) -> None:
+        self._arrived.set()
+
+    @property
+    def lost(self) -> int:
+        """Records that no store had any more when their turn came."""
+        return self._hearing.order.skipped
+
+    async def run(self) -> None:
+        """Take up records, for ever."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._hearing.run)
+                nursery.start_soon(self._feed)
+        finally:
+            self._subjects.leave(self._hearing)
+
+    def more_are_known(self) -> None:
+        """The catalog knows more addresses: what they have published is asked for."""
+        self._hearing.ask_for_heads()
+
+    def rest(self, addresses: Iterable[str]) -> None:
+        """They are silent, and the catalog knows how far they have come: nothing is kept of them here until
+        they are heard of again.
+        """
+        silent = [address for address in addresses if (fed := self.fed.get(address)) and not fed.waiting]
+        self._forget(silent)
+
+    # where an address begins -------------------------------------------------------------------------------
+
+    def _begin(self, address: str, _following: int) -> int | None:
+        # A topic's own segments are published under its name, which may be the subject. Stores tell of none
+        # of them, but for one that has not yet heard of the gateway.
+        if self._is_gateways(address):
+            return None
+        known = self._addresses.get(self.topic.id, address)
+        if known is None:
+            self._unknown(address)
+            return None
+        if known.partition >= len(self.topic.partitions):
+            return None
+        led = self._led_now(known.partition)
+        if led is None or trio.current_time() < led.refuses_until:
+            return None
+        if len(led.addresses) >= MAX_FED_OF_PARTITION:
+            return None
+        self.fed[address] = Fed(known, led)
+        led.addresses.add(address)
+        return next_of(known, led.partition.producers.state.find(known.producer_id))
+
+    def _led_now(self, index: int) -> Led | None:
+        """A partition that takes records of new addresses."""
+        partition = self.topic.partitions[index]
+        if not partition.available or partition.is_leaving:
+            return None
+        led = self._led.get(index)
+        if led is None:
+            led = self._led[index] = Led(partition)
+        # What is known under an earlier epoch goes first (`_feed`).
+        return led if led.holds else None
+
+    def _is_gateways(self, address: str) -> bool:
+        life = life_of(address)
+        return life == self._subjects.life or self._context.catalog.get(keys.LIVES + life) is not None
+
+    def _forget(self, addresses: Collection[str]) -> None:
+        """They are heard again from where the log says."""
+        for address in addresses:
+            fed = self.fed.pop(address, None)
+            if fed is not None:
+                self._count(fed, -sum(map(_held, fed.waiting)))
+                fed.led.addresses.discard(address)
+            self._having.pop(address, None)
+        self._hearing.order.forget(addresses)
+
+    # into the log ------------------------------------------------------------------------------------------
+
+    async def _feed(self) -> None:
+        while True:
+            with trio.move_on_after(RETRY_SECONDS):
+                await self._arrived.wait()
+            await trio.sleep(LINGER_SECONDS)
+            self._arrived = trio.Event()
+            self._let_go()
+            self._take()
+            for address in list(self._having):
+                while self._may_append() and self._append(address):
+                    await trio.lowlevel.checkpoint()
+                await trio.lowlevel.checkpoint()
+            if self._hearing.order.ready and self._has_room():
+                self._arrived.set()
+
+    def _may_append(self) -> bool:
+        """Not while the windows of all partitions hold as much as they may: producers wait, too."""
+        return self._context.window_gate.is_open
+
+    def _let_go(self) -> None:
+        """What is led elsewhere, or anew."""
+        for index, led in list(self._led.items()):
+            if not led.holds:
+                del self._led[index]
+                self._forget(list(led.addresses))
+
+    def _has_room(self) -> bool:
+        return self.waiting_bytes < MAX_WAITING_BYTES
+
+    def _take(self) -> None:
+        order = self._hearing.order
+        for _ in range(MAX_TAKEN_AT_ONCE):
+            if not order.ready or not self._has_room():
+                return
+            delivery = order.take()
+            fed = self.fed.get(delivery.address)
+            if fed is not None:
+                fed.waiting.append(delivery)
+                self._having[delivery.address] = None
+                self._count(fed, _held(delivery))
+
+    def _count(self, fed: Fed, more: int) -> None:
+        self.waiting_bytes += more
+        fed.led.waiting_bytes += more
+
+    def _append(self, address: str) -> bool:
+        """A batch of what waits of an address, if its partition takes it; whether more of it may be taken."""
+        fed = self.fed.get(address)
+        if fed is None or not fed.waiting:
+            self._having.pop(address, None)
+            return False
+        if not fed.led.holds or trio.current_time() < fed.led.refuses_until:
+            return False
+        if fed.waiting[0].sequence > MAX_NATIVE_SEQUENCE:
+            return self._refuse(fed, "its sequence is above what a topic can have")
+        now_ms, most = self._context.now_ms(), self.topic.settings.max_message_bytes
+        first = list(islice(fed.waiting, MAX_BATCH_RECORDS))
+        batch = batch_of(first, fed.known.producer_id, now_ms, most)
+        if batch is None:
+            return self._refuse(fed, "it is larger than max.message.bytes of the topic")
+        view = memoryview(batch.content)
+        try:
+            fed.led.partition.append_native(read_header(view), view, now_ms, self._client)
+        except KafkaError as error:
+            self._not_taken(fed.led, error)
+            return False
+        fed.led.pause = RETRY_SECONDS
+        for _ in range(batch.records):
+            self._done(fed)
+        self.records += batch.records
+        return True
+
+    def _not_taken(self, led: Led, error: KafkaError) -> None:
+        led.refuses_until = trio.current_time() + led.pause
+        led.pause = min(2 * led.pause, LONGEST_PAUSE_SECONDS)
+        share = MAX_WAITING_BYTES // (2 * len(self.topic.partitions))
+        if error.code is not ErrorCode.NOT_ENOUGH_REPLICAS or led.waiting_bytes > share:
+            self._forget(list(led.addresses))
+
+    @property
+    def _client(self) -> str:
+        return f"native {self.topic.name}"
+
+    def _refuse(self, fed: Fed, why: str) -> bool:
+        delivery = self._done(fed)
+        self.refused += 1
+        self._limit.warning(
+            "record %d of native address %s does not come into topic %s: %s",
+            delivery.sequence, printable(delivery.address), self.topic.name, why,
+        )  # fmt: skip
+        return True
+
+    def _done(self, fed: Fed) -> Delivery:
+        delivery = fed.waiting.popleft()
+        self._count(fed, -_held(delivery))
+        return delivery
+
+
+def _held(delivery: Delivery) -> int:
+    return len(delivery.content) + RECORD_OVERHEAD_BYTES

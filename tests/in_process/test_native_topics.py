@@ -1,0 +1,223 @@
+"""Native records in a topic: what a Kafka client reads of them, each once, whatever dies in between."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from dafka.processes.standalone import Standalone
+from gateway.broker import Broker
+from gateway.log.partition import Partition
+from gateway.native.batches import ADDRESS_HEADER, SEQUENCE_HEADER, batch_of
+from mesh.protocol.native_order import Delivery
+from tests.in_process.in_process import running
+from tests.in_process.natives import native_producer
+from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.records.header import read_header
+from wireproto.records.iteration import iter_records
+
+SUBJECT = "readings"
+Found = dict[str, list[tuple[int, bytes]]]
+
+
+class Scene:
+    """A topic of two partitions on one data directory, over several lives of the server."""
+
+    def __init__(self, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.data = data
+        self.monkeypatch = monkeypatch
+        self.brokers: list[Broker] = []
+        monkeypatch.setattr(
+            Standalone, "_register_metrics", lambda _self, broker: self.brokers.append(broker)
+        )
+        self.made = False
+
+    @property
+    def broker(self) -> Broker:
+        return self.brokers[-1]
+
+    @property
+    def partitions(self) -> list[Partition]:
+        topic = self.broker.topics.get("native")
+        assert topic is not None
+        return topic.partitions
+
+    async def live(self, act: Callable[[Standalone], Awaitable[Any]], **settings: Any) -> None:
+        """One life of the server."""
+        with trio.fail_after(60):
+            async with running(self.data, self.monkeypatch, **settings) as (server, _):
+                if not self.made:
+                    configs = {"dafka.native.subject": SUBJECT, "retention.ms": "-1"}
+                    await self.broker.create_topic("native", 2, configs, 1)
+                    self.made = True
+                await act(server)
+
+    async def found(self) -> Found:
+        """What is in the topic: address -> (sequence, content), in the order of the log."""
+        by_address: Found = defaultdict(list)
+        for partition in self.partitions:
+            offset = partition.log_start_offset
+            while batches := await partition.look(offset, 1 << 20):
+                for batch in batches:
+                    for record in iter_records(batch):
+                        headers = dict(record.headers)
+                        address, sequence = headers[ADDRESS_HEADER] or b"", headers[SEQUENCE_HEADER] or b""
+                        by_address[address.decode()].append((int(sequence), bytes(record.value or b"")))
+                        assert record.key is None
+                        offset = record.offset + 1
+        return by_address
+
+    async def wait_for(self, records: int) -> Found:
+        """What is found when there are so many."""
+        for _ in range(1000):
+            found = await self.found()
+            if sum(map(len, found.values())) >= records:
+                return found
+            await trio.sleep(0.02)
+        raise AssertionError(f"there are no {records} records")
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return Scene(tmp_path, monkeypatch)
+
+
+def content(address: str, number: int) -> bytes:
+    return b"%s %d" % (address.encode(), number)
+
+
+def whole(address: str, records: int) -> list[tuple[int, bytes]]:
+    return [(number, content(address, number)) for number in range(records)]
+
+
+async def publish(server: Standalone, records: int) -> str:
+    """The address."""
+    async with native_producer(server, SUBJECT) as producer:
+        for number in range(records):
+            await producer.produce(content(producer.address, number))
+        await producer.drained()
+    return producer.address
+
+
+def test_what_several_producers_publish_is_in_the_topic_in_the_order_of_each(scene: Scene) -> None:
+    async def act(server: Standalone) -> None:
+        addresses = [await publish(server, 50) for _ in range(4)]
+        found = await scene.wait_for(200)
+        assert found == {address: whole(address, 50) for address in addresses}
+        intake = next(iter(scene.broker.native.intakes.values()))  # type: ignore[union-attr]
+        assert (intake.records, intake.lost, intake.refused) == (200, 0, 0)
+
+    trio.run(scene.live, act)
+
+
+def test_a_server_that_starts_again_goes_on_where_the_log_says(scene: Scene) -> None:
+    """Nothing that is there comes again, although the store is asked for all of it."""
+    addresses: list[str] = []
+
+    async def first(server: Standalone) -> None:
+        addresses.append(await publish(server, 30))
+        await scene.wait_for(30)
+
+    async def second(server: Standalone) -> None:
+        addresses.append(await publish(server, 30))
+        found = await scene.wait_for(60)
+        assert found == {address: whole(address, 30) for address in addresses}
+
+    async def main() -> None:
+        await scene.live(first)
+        await scene.live(second)
+
+    trio.run(main)
+
+
+def test_what_was_published_before_the_topic_had_a_subject_comes(scene: Scene) -> None:
+    async def act(server: Standalone) -> None:
+        topic = scene.broker.topics.get("native")
+        assert topic is not None
+        await set_subject(scene.broker, "other")
+        address = await publish(server, 20)
+        assert await scene.found() == {}
+        await set_subject(scene.broker, SUBJECT)
+        assert await scene.wait_for(20) == {address: whole(address, 20)}
+
+    trio.run(scene.live, act)
+
+
+def test_an_address_that_its_log_has_forgotten_goes_on_behind_what_is_there(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The catalog was told how far it has come while it was silent."""
+    monkeypatch.setattr("gateway.native.topics.SILENT_SECONDS", 0.1)
+    monkeypatch.setattr("gateway.native.topics.LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("gateway.native.topics.SILENT_LOOK_SECONDS", 0.1)
+    addresses: list[str] = []
+
+    async def first(server: Standalone) -> None:
+        async with native_producer(server, SUBJECT) as producer:
+            address = producer.address
+            addresses.append(address)
+            for number in range(10):
+                await producer.produce(content(address, number))
+            await scene.wait_for(10)
+            topic, known = scene.partitions[0].topic, None
+            for _ in range(1000):
+                known = scene.broker.native_addresses.get(topic.id, address)
+                if known is not None and known.next == 10:
+                    break
+                await trio.sleep(0.02)
+            assert known is not None
+            assert known.next == 10
+            for partition in scene.partitions:
+                partition.producers.state._producers.clear()
+            for intake in scene.broker.native.intakes.values():  # type: ignore[union-attr]
+                intake._forget([address])
+            for number in range(10, 20):
+                await producer.produce(content(address, number))
+            assert await scene.wait_for(20) == {address: whole(address, 20)}
+
+    trio.run(scene.live, first)
+
+
+def test_a_record_that_no_batch_of_the_topic_may_have_is_told_and_what_follows_comes(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def act(server: Standalone) -> None:
+        async with native_producer(server, SUBJECT) as producer:
+            await producer.produce(b"small")
+            await producer.produce(b"x" * 2_000_000)
+            await producer.produce(b"small again")
+            await producer.drained()
+            found = await scene.wait_for(2)
+        assert found == {producer.address: [(0, b"small"), (2, b"small again")]}
+        assert "record 1 of native address" in caplog.text
+        assert "larger than max.message.bytes" in caplog.text
+
+    trio.run(scene.live, act)
+
+
+def test_a_batch_that_is_not_behind_what_is_there_is_not_appended(scene: Scene) -> None:
+    async def act(server: Standalone) -> None:
+        address = await publish(server, 10)
+        await scene.wait_for(10)
+        (intake,) = scene.broker.native.intakes.values()  # type: ignore[union-attr]
+        fed = intake.fed[address]
+        partition = fed.led.partition
+        batch = batch_of([Delivery(address, 9, b"again")], fed.known.producer_id, 0, 1 << 20)
+        assert batch is not None
+        view = memoryview(batch.content)
+        with pytest.raises(KafkaError) as refused:
+            partition.append_native(read_header(view), view, 0, "test")
+        assert refused.value.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+
+    trio.run(scene.live, act)
+
+
+async def set_subject(broker: Broker, subject: str) -> None:
+    topic = broker.topics.get("native")
+    assert topic is not None
+    await broker.alter_topic(topic, lambda configs: {**configs, "dafka.native.subject": subject})

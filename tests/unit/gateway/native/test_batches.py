@@ -1,0 +1,85 @@
+"""Native records as batches that every Kafka client reads."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.native.batches import (
+    ADDRESS_HEADER,
+    MAX_BATCH_BYTES,
+    MAX_BATCH_RECORDS,
+    SEQUENCE_HEADER,
+    batch_of,
+)
+from mesh.protocol.native_order import Delivery
+from wireproto.records.batch import check_stored
+from wireproto.records.header import read_header
+from wireproto.records.iteration import iter_records
+
+A = "d" + "0" * 31
+LARGEST = 1 << 20
+
+
+def deliveries(*contents: bytes, first: int = 0) -> list[Delivery]:
+    return [Delivery(A, number, content) for number, content in enumerate(contents, first)]
+
+
+def test_a_record_says_where_it_comes_from() -> None:
+    batch = batch_of(deliveries(b"one", b"", first=7), 99, 1234, LARGEST)
+    assert batch is not None
+    header = read_header(memoryview(batch.content))
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (99, 0, 7)
+    assert not header.is_transactional
+    one, two = iter_records(batch.content)
+    assert (one.key, one.value, one.timestamp) == (None, b"one", 1234)
+    assert list(one.headers) == [(ADDRESS_HEADER, A.encode()), (SEQUENCE_HEADER, b"7")]
+    assert (two.value, dict(two.headers)[SEQUENCE_HEADER]) == (b"", b"8")
+    assert batch.records == 2
+
+
+@pytest.mark.parametrize(
+    ("given_deliveries", "records"),
+    [
+        (deliveries(*[b"x"] * (MAX_BATCH_RECORDS + 1)), MAX_BATCH_RECORDS),
+        (deliveries(b"a", b"b") + deliveries(b"d", first=3), 2),
+        (deliveries(b"a", b"b", b"c", first=2**31 - 2), 2),
+        (deliveries(b"x" * MAX_BATCH_BYTES, b"y"), 1),
+        (deliveries(b"x" * (MAX_BATCH_BYTES // 2), b"y" * (MAX_BATCH_BYTES // 2)), 1),
+    ],
+    ids=["many", "a gap", "an epoch ends", "a large one alone", "two halves"],
+)
+def test_where_a_batch_ends(given_deliveries: list[Delivery], records: int) -> None:
+    batch = batch_of(given_deliveries, 1, 0, LARGEST)
+    assert batch is not None
+    assert batch.records == records == len(list(iter_records(batch.content)))
+
+
+@pytest.mark.parametrize(("size", "fits"), [(900, True), (1_000, False)])
+def test_no_batch_is_larger_than_the_topic_takes(size: int, fits: bool) -> None:
+    batch = batch_of(deliveries(b"x" * size, b"y"), 1, 0, 1_060)
+    assert (batch is not None) == fits
+    assert batch is None or len(batch.content) <= 1_060
+
+
+@given(
+    st.lists(st.binary(max_size=400), min_size=1, max_size=30),
+    st.integers(0, 2**46),
+    st.integers(300, 4_000),
+)
+def test_batches_are_what_came_and_no_larger_than_they_may_be(
+    contents: list[bytes], first: int, most: int
+) -> None:
+    left = deliveries(*contents, first=first)
+    while left:
+        batch = batch_of(left, 5, 0, most)
+        if batch is None:
+            assert len(left[0].content) > most - 250
+            left = left[1:]
+            continue
+        assert len(batch.content) <= most
+        assert check_stored(batch.content).count == batch.records
+        records = list(iter_records(batch.content))
+        assert [record.value for record in records] == [one.content for one in left[: batch.records]]
+        left = left[batch.records :]
