@@ -164,7 +164,7 @@ class Intake:
 
     # where an address begins -------------------------------------------------------------------------------
 
-    def _begin(self, address: str, _following: int) -> int | None:
+    def _begin(self, address: str, following: int) -> int | None:
         # A topic's own segments are published under its name, which may be the subject. Stores tell of none
         # of them, but for one that has not yet heard of the gateway.
         if self._is_gateways(address):
@@ -178,11 +178,13 @@ class Intake:
         led = self._led_now(known.partition)
         if led is None or trio.current_time() < led.refuses_until:
             return None
-        if len(led.addresses) >= MAX_FED_OF_PARTITION:
+        first = next_of(known, led.partition.producers.state.find(known.producer_id))
+        # Of one that has nothing new nothing is kept: stores tell of it for as long as they keep its records.
+        if following <= first or len(led.addresses) >= MAX_FED_OF_PARTITION:
             return None
         self.fed[address] = Fed(known, led)
         led.addresses.add(address)
-        return next_of(known, led.partition.producers.state.find(known.producer_id))
+        return first
 
     def _led_now(self, index: int) -> Led | None:
         """A partition that takes records of new addresses."""

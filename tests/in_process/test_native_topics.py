@@ -183,6 +183,33 @@ def test_an_address_that_its_log_has_forgotten_goes_on_behind_what_is_there(
     trio.run(scene.live, first)
 
 
+def test_of_addresses_that_are_silent_nothing_is_kept(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there have been: and what one of them publishes then comes."""
+    monkeypatch.setattr("gateway.native.topics.SILENT_SECONDS", 0.1)
+    monkeypatch.setattr("gateway.native.topics.SILENT_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("gateway.native.intake.MAX_FED_OF_PARTITION", 2)
+
+    async def act(server: Standalone) -> None:
+        async with native_producer(server, SUBJECT) as producer:
+            await producer.produce(content(producer.address, 0))
+            for _ in range(5):
+                await publish(server, 1)
+            await scene.wait_for(6)
+            (intake,) = scene.broker.native.intakes.values()  # type: ignore[union-attr]
+            for _ in range(500):
+                if not intake.fed:
+                    break
+                await trio.sleep(0.02)
+            intake.more_are_known()
+            await trio.sleep(0.2)
+            assert not intake.fed
+            await producer.produce(content(producer.address, 1))
+            found = await scene.wait_for(7)
+        assert found[producer.address] == whole(producer.address, 2)
+
+    trio.run(scene.live, act)
+
+
 def test_a_record_that_no_batch_of_the_topic_may_have_is_told_and_what_follows_comes(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
