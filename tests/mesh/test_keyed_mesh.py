@@ -607,7 +607,7 @@ def test_a_key_that_was_removed_and_added_is_linked_by_the_next_beacon(tmp_path:
         assert scene.store.beacon.peers == []
         scene.keyed.tell(scene.gateway_key)
         await look([scene.store])
-        with trio.fail_after(RETRY_SECONDS / 2):
+        with trio.fail_after(RETRY_SECONDS - 1):
             await scene.gateway.gateway.greet(STORE_1)
         assert [peer.state for peer in scene.store.beacon.peers] == ["connected"]
 
