@@ -898,7 +898,8 @@ def test_without_descriptors_a_link_waits_and_others_live(
                     node.connect(endpoint, sensors.public)
                 await until(lambda: "no link to" in caplog.text)
                 assert await scene.is_whole()
-        assert caplog.text.count("no link to") == 1
+        # Once each time that they are too few: not for each link.
+        assert caplog.text.count("no link to") <= 2
         assert "Too many open files" in caplog.text
         for endpoint in dead:
             node.disconnect(endpoint)

@@ -160,8 +160,8 @@ PRODUCERS = (
         "open-one-read-away",
         "After a start on a full partition somebody's transaction is forgotten.",
         "gateway/log/idempotence/state.py",
-        "for key, one in state._producers.items() if not one.has_open), None)",
-        "for key, one in state._producers.items()), None)",
+        "for key, one in state._producers.items() if not one.has_open and not keeps(key, one)),",
+        "for key, one in state._producers.items() if not keeps(key, one)),",
         (f"{SNAPSHOT}test_open_ones_are_read_though_more_than_are_kept_and_though_they_are_old",),
     ),
     Mutant(
