@@ -92,6 +92,11 @@ class NativeAddresses:
         """(topic id, address, what is known of it) of all."""
         return [(*keys.native_address_of(key), known) for key, known in self._known.items()]
 
+    @property
+    def are_to_be_kept(self) -> bool:
+        """Whether the stores' copies may lack some that `make` has put."""
+        return bool(self._not_kept)
+
     def kept(self) -> None:
         """The stores' copies have all that `make` has put."""
         self._not_kept.clear()

@@ -155,34 +155,34 @@ class NativeTopics:
     async def _make_known(self) -> None:
         for topic_id, intake in list(self.intakes.items()):
             unknown = self._unknown.get(topic_id, {})
-            taken, made = list(unknown), 0
+            taken = list(unknown)
             unknown.clear()
             for address in taken:
                 try:
-                    made += await self._make(intake.topic, address)
+                    await self._make(intake.topic, address)
                 except KafkaError as error:
                     self._limit.info("native address %s waits: %s", printable(address), error)
                     break
-            if made and await self._cluster.context.copies.keep(KEPT_SECONDS):
-                self._addresses.kept()
+        if self._addresses.are_to_be_kept and await self._cluster.context.copies.keep(KEPT_SECONDS):
+            self._addresses.kept()
+            for intake in self.intakes.values():
                 intake.more_are_known()
 
-    async def _make(self, topic: Topic, address: str) -> bool:
+    async def _make(self, topic: Topic, address: str) -> None:
         """Have the catalog know an address, if its partition is led here. Raises KafkaError."""
         index = crc32(address.encode()) % len(topic.partitions)
         if not topic.partitions[index].available or self._addresses.get(topic.id, address) is not None:
-            return False
+            return
         if self._addresses.is_full:
             self._limit.warning(
                 "native address %s of subject %s does not come into topic %s: %d addresses are known, and no "
                 "more may be",
                 printable(address), topic.settings.native_subject, topic.name, MAX_NATIVE_ADDRESSES,
             )  # fmt: skip
-            return False
+            return
         whom = Principal(NATIVE, f"{topic.id.hex()}/{address}")
         producer_id = await self._cluster.allocate_producer_id(whom)
         await self._addresses.make(topic.id, address, KnownAddress(index, producer_id))
-        return True
 
     async def _note_silent(self) -> None:
         """Have the catalog know how far those have come that were silent, of topics with a subject or

@@ -183,6 +183,32 @@ def test_an_address_that_its_log_has_forgotten_goes_on_behind_what_is_there(
     trio.run(scene.live, first)
 
 
+def test_a_new_address_waits_until_the_stores_remember_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A catalog that is lost before would give it another producer, and all its records a second time."""
+    monkeypatch.setattr("gateway.native.topics.LOOK_SECONDS", 0.05)
+    asked = 0
+
+    async def act(server: Standalone) -> None:
+        copies: Any = scene.broker.context.copies
+        keep = copies.keep
+
+        async def not_yet(seconds: float) -> bool:
+            nonlocal asked
+            asked += 1
+            return asked > 2 and await keep(seconds)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(copies, "keep", not_yet)
+            address = await publish(server, 5)
+            found = await scene.wait_for(5)
+        assert found == {address: whole(address, 5)}
+        assert asked > 2
+
+    trio.run(scene.live, act)
+
+
 def test_of_addresses_that_are_silent_nothing_is_kept(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many there have been: and what one of them publishes then comes."""
     monkeypatch.setattr("gateway.native.topics.SILENT_SECONDS", 0.1)
