@@ -35,7 +35,7 @@
 /quotas/<digest>                      the quotas of an entity (`gateway.cluster.quotas`)
 /scram-secret                         makes salts for users that there are not
 /tokens/<id>                          a delegation token (`gateway.cluster.delegation_tokens`)
-/native/<topic id>/<address>          a native address whose records go to a topic (`gateway.native.known`)
+/native/<topic id>/<address>          a native address of a topic (`gateway.cluster.native_addresses`)
 
 Which compares a transaction needs that changes one of them: `gateway.catalog.fence_rules`.
 """

@@ -112,10 +112,8 @@ class NativeAddresses:
         """
         key = keys.native_key(topic_id, address)
         self._not_kept.add(key)
-        try:
+        with suppress(CompareFailed):
             await self._catalog.transact([Compare(key, 0)], {key: known.pack()})
-        except CompareFailed:
-            pass
         self.take(key)
 
     async def reached(self, topic_id: bytes, addresses: Mapping[str, int]) -> None:

@@ -62,10 +62,12 @@ class Admission:
         return None
 
     def admit_of_coordinator(self, size: int) -> None:
-        """Whether a batch of `size` bytes that a coordinator writes may be appended now. Raises KafkaError as
-        `Partition.append_marker`: it comes again.
+        """Whether a batch of `size` bytes that a coordinator writes, or the gateway itself, may be appended
+        now. Raises KafkaError as `Partition.append_marker`: it comes again.
         """
         partition = self._partition
+        if partition.is_leaving:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is about to be led elsewhere")
         if not partition.available:
             partition.asked_for()
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, partition.reason)

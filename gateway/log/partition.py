@@ -255,8 +255,6 @@ class Partition:
         Raises KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, which may pass;
         INVALID_PRODUCER_EPOCH.
         """
-        if self.is_leaving:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is about to be led elsewhere")
         self._admission.admit_of_coordinator(len(view))
         self.producers.check_epoch(header, now_ms, guard, client)
         append, header = self._write(header, view, ACKS_ALL, now_ms)
@@ -264,20 +262,17 @@ class Partition:
         return append
 
     def append_native(self, header: BatchHeader, view: memoryview, now_ms: int, client: str) -> Append:
-        """Append a batch of native records, as `gateway.native` makes them; with acks=all. The producer is
-        remembered whatever others there are: what comes next goes by what is known of it.
+        """Append a batch of native records, as `gateway.native` makes them; with acks=all.
 
         Raises KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, which may pass;
         DUPLICATE_SEQUENCE_NUMBER, a record of the batch, or a later one, is in the log.
         """
-        if self.is_leaving:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is about to be led elsewhere")
         self._admission.admit_of_coordinator(len(view))
         self.producers.check_is_new(header)
         if full := self.producers.why_no_room(header, now_ms, client):
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, full)
         append, header = self._write(header, view, ACKS_ALL, now_ms)
-        self.producers.appended(header, append.last_offset, now_ms, client, must_be=True)
+        self.producers.appended(header, append.last_offset, now_ms, client)
         return append
 
     def append_marker(self, marker: Marker, now_ms: int, leader_epoch: int = NO_EPOCH) -> Append:

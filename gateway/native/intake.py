@@ -15,7 +15,7 @@ partition that does not take them now is tried again; what waits for it beyond i
 asked of the stores when it takes records again. Beyond `MAX_WAITING_BYTES` nothing more is taken from the
 hearing, whose own memory is bounded: what comes then stays in the stores and is fetched later.
 
-An address that the catalog does not know is told to `unknown`; it is not heard until the catalog knows it.
+An address that the catalog does not know is noted in `unknown`; it is not heard until the catalog knows it.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from gateway.common.printable import printable
 from gateway.native.batches import MAX_BATCH_RECORDS, batch_of
 from gateway.native.positions import MAX_NATIVE_SEQUENCE, next_of
 from mesh.protocol.address_state import life_of
-from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
+from mesh.protocol.native_order import counted
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.header import read_header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Collection, Iterable
 
     from gateway.cluster.native_addresses import KnownAddress, NativeAddresses
     from gateway.log.context import LogContext
@@ -60,6 +60,9 @@ LONGEST_PAUSE_SECONDS: Final = 5.0
 MAX_WAITING_BYTES: Final = 8 * 1024 * 1024
 """Taken from the hearing and not appended, all addresses of one topic together, with their overhead. What
 waits for a partition that refuses batches has its part of half of it: others of the topic go on meanwhile."""
+
+MAX_UNKNOWN: Final = 1_000
+"""New addresses of one topic that wait to be known; others are heard of again."""
 
 MAX_FED_OF_PARTITION: Final = 1_000
 """Addresses that are taken up at once into one partition: its log has to remember each until it is silent,
@@ -104,15 +107,10 @@ class Led:
 
 
 class Intake:
-    """One topic's. `unknown` is told of an address of which the catalog knows nothing."""
+    """One topic's. `run` it until it is to `stop`."""
 
     def __init__(
-        self,
-        context: LogContext,
-        subjects: NativeSubjects,
-        addresses: NativeAddresses,
-        topic: Topic,
-        unknown: Callable[[str], None],
+        self, context: LogContext, subjects: NativeSubjects, addresses: NativeAddresses, topic: Topic
     ) -> None:
         """Raises ValueError for what is no subject."""
         self.topic = topic
@@ -122,11 +120,13 @@ class Intake:
         """Records that no batch of the topic may have."""
         self.fed: dict[str, Fed] = {}
         self.waiting_bytes = 0
-        """Taken from the hearing and not appended, with `RECORD_OVERHEAD_BYTES` each."""
+        """Taken from the hearing and not appended, as they are `counted`."""
         self._context = context
         self._subjects = subjects
         self._addresses = addresses
-        self._unknown = unknown
+        self.unknown: dict[str, None] = {}
+        """Addresses that were heard of, and of which the catalog knows nothing; MAX_UNKNOWN at most."""
+        self._scope = trio.CancelScope()
         self._led: dict[int, Led] = {}
         self._having: dict[str, None] = {}
         """Addresses of which something waits, those that wait for longest first."""
@@ -143,13 +143,20 @@ class Intake:
         return self._hearing.order.skipped
 
     async def run(self) -> None:
-        """Take up records, for ever."""
+        """Take up records until it is stopped."""
         try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._hearing.run)
-                nursery.start_soon(self._feed)
+            with self._scope:
+                await self._run()
         finally:
             self._subjects.leave(self._hearing)
+
+    def stop(self) -> None:
+        self._scope.cancel()
+
+    async def _run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._hearing.run)
+            nursery.start_soon(self._feed)
 
     def more_are_known(self) -> None:
         """The catalog knows more addresses: what they have published is asked for."""
@@ -171,7 +178,8 @@ class Intake:
             return None
         known = self._addresses.get(self.topic.id, address)
         if known is None:
-            self._unknown(address)
+            if len(self.unknown) < MAX_UNKNOWN:
+                self.unknown[address] = None
             return None
         if known.partition >= len(self.topic.partitions):
             return None
@@ -312,4 +320,4 @@ class Intake:
 
 
 def _held(delivery: Delivery) -> int:
-    return len(delivery.content) + RECORD_OVERHEAD_BYTES
+    return counted(delivery.content)

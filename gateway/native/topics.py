@@ -43,9 +43,6 @@ forget it."""
 MAX_NATIVE_TOPICS: Final = 16
 """Topics with a subject: each may have 24 MiB of records in memory."""
 
-MAX_UNKNOWN: Final = 1_000
-"""New addresses of one topic that wait to be known; others are heard of again."""
-
 NOTED_AT_ONCE: Final = 100
 """Addresses in one transaction."""
 
@@ -70,8 +67,6 @@ class NativeTopics:
         self._cluster = cluster
         self._addresses = cluster.native_addresses
         self._subjects = subjects
-        self._scopes: dict[bytes, trio.CancelScope] = {}
-        self._unknown: dict[bytes, dict[str, None]] = {}
         self._ended: Counter[str] = Counter()
         """What intakes had counted that have ended."""
         self._limit = LogLimit(logger)
@@ -120,43 +115,28 @@ class NativeTopics:
         for topic_id, intake in list(self.intakes.items()):
             topic = wanted.get(topic_id)
             if topic is None or topic is not intake.topic or topic.settings.native_subject != intake.subject:
-                self._scopes.pop(topic_id).cancel()
+                intake.stop()
                 self._ended.update(records=intake.records, lost=intake.lost, refused=intake.refused)
-                del self.intakes[topic_id], self._unknown[topic_id]
+                del self.intakes[topic_id]
         for topic_id, topic in wanted.items():
-            if topic_id not in self.intakes and not self._begin(topic, nursery):
+            if topic_id in self.intakes:
+                continue
+            if len(self.intakes) < MAX_NATIVE_TOPICS:
+                intake = Intake(self._cluster.context, self._subjects, self._addresses, topic)
+                self.intakes[topic_id] = intake
+                nursery.start_soon(intake.run)
+            else:
                 self._limit.warning(
                     "topic %s gets no native records: %d topics have a subject, and no more may be",
                     topic.name, MAX_NATIVE_TOPICS,
                 )  # fmt: skip
 
-    def _begin(self, topic: Topic, nursery: trio.Nursery) -> bool:
-        if len(self.intakes) >= MAX_NATIVE_TOPICS:
-            return False
-        unknown: dict[str, None] = {}
-
-        def heard_of(address: str) -> None:
-            if len(unknown) < MAX_UNKNOWN:
-                unknown[address] = None
-
-        intake = Intake(self._cluster.context, self._subjects, self._addresses, topic, heard_of)
-        self.intakes[topic.id], self._unknown[topic.id] = intake, unknown
-        scope = self._scopes[topic.id] = trio.CancelScope()
-
-        async def feed() -> None:
-            with scope:
-                await intake.run()
-
-        nursery.start_soon(feed)
-        return True
-
     # what the catalog is told ------------------------------------------------------------------------------
 
     async def _make_known(self) -> None:
-        for topic_id, intake in list(self.intakes.items()):
-            unknown = self._unknown.get(topic_id, {})
-            taken = list(unknown)
-            unknown.clear()
+        for intake in list(self.intakes.values()):
+            taken = list(intake.unknown)
+            intake.unknown.clear()
             for address in taken:
                 try:
                     await self._make(intake.topic, address)

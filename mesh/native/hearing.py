@@ -34,7 +34,7 @@ class Hearing:
     """One subject. `requester` is a name that nobody else is answered under; `begin` as `NativeOrder` has it.
 
     `run` it, and call `look` where more is to be asked for at once. `arrived` is called when records are
-    `order.ready`, for each that comes.
+    `order.ready`, at each look, and when it is to `tell`.
     """
 
     def __init__(
@@ -88,6 +88,10 @@ class Hearing:
                 self._node.send(allowed)
         if self.resends.take_subjects(now):
             self._node.send(self._get_heads)
+        self.tell()
+
+    def tell(self) -> None:
+        """Call `arrived` if records are ready."""
         if self.order.ready:
             self._arrived()
 
@@ -101,15 +105,11 @@ class Hearing:
     def on_record(self, record: Record) -> None:
         address, subject, sequence, content = record
         self.order.on_record(address, subject, sequence, bytes(content), trio.current_time())
-        if self.order.ready:
-            self._arrived()
 
     def on_direct_record(self, record: DirectRecord) -> None:
         """An answer to this requester."""
         content = bytes(record.content)
         self.order.on_record(record.address, record.subject, record.sequence, content, trio.current_time())
-        if self.order.ready:
-            self._arrived()
 
     def on_head(self, head: Head) -> None:
         self.order.on_head(head.address, head.subject, head.sequence, trio.current_time())

@@ -61,6 +61,7 @@ class NativeSubjects:
             self._requests.on_record(record)
         else:
             hearing.on_direct_record(record)
+            hearing.tell()
 
     def on_end(self, end: End) -> None:
         """As `on_direct_record`."""

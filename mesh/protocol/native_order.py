@@ -15,7 +15,7 @@ Subscriptions match prefixes, and so do the heads that C stores tell: other subj
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
@@ -86,6 +86,11 @@ class Delivery(NamedTuple):
 
 
 DEFAULT_LIMITS = Limits()
+
+
+def counted(content: bytes) -> int:
+    """Bytes that a record is counted as."""
+    return len(content) + RECORD_OVERHEAD_BYTES
 
 
 class Stream:
@@ -187,7 +192,7 @@ class NativeOrder:
     def take(self) -> Delivery:
         """The next record for the reader. Raises IndexError when there is none."""
         delivery = self.ready.popleft()
-        self._ready_bytes -= len(delivery.content) + RECORD_OVERHEAD_BYTES
+        self._ready_bytes -= counted(delivery.content)
         return delivery
 
     def fetches(self, now: float) -> list[Fetch]:
@@ -242,10 +247,10 @@ class NativeOrder:
         for address in forgotten:
             stream = self._streams.pop(address)
             self._lacking.pop(address, None)
-            self._ahead_bytes -= _held(stream.ahead.values())
+            self._ahead_bytes -= sum(map(counted, stream.ahead.values()))
         if forgotten and self.ready:
             dropped = [delivery for delivery in self.ready if delivery.address in forgotten]
-            self._ready_bytes -= _held(delivery.content for delivery in dropped)
+            self._ready_bytes -= sum(counted(delivery.content) for delivery in dropped)
             self.ready = deque(delivery for delivery in self.ready if delivery.address not in forgotten)
 
     def _deliver(self, address: str, stream: Stream, content: bytes, now: float) -> None:
@@ -260,16 +265,16 @@ class NativeOrder:
 
     def _put(self, address: str, stream: Stream, content: bytes) -> None:
         self.ready.append(Delivery(address, stream.next, content))
-        self._ready_bytes += len(content) + RECORD_OVERHEAD_BYTES
+        self._ready_bytes += counted(content)
         stream.next += 1
 
     def _take_ahead(self, stream: Stream, sequence: int) -> bytes:
         content = stream.ahead.pop(sequence)
-        self._ahead_bytes -= len(content) + RECORD_OVERHEAD_BYTES
+        self._ahead_bytes -= counted(content)
         return content
 
     def _keep(self, stream: Stream, sequence: int, content: bytes) -> None:
-        size = len(content) + RECORD_OVERHEAD_BYTES
+        size = counted(content)
         near = 0 < sequence - stream.next <= MAX_REORDER_RECORDS
         if near and self._ahead_bytes + size <= self._limits.reorder_bytes:
             stream.ahead[sequence] = content
@@ -290,8 +295,3 @@ class NativeOrder:
             self._lacking[address] = stream
         else:
             self._lacking.pop(address, None)
-
-
-def _held(contents: Iterable[bytes]) -> int:
-    """Bytes that these are counted as."""
-    return sum(len(content) + RECORD_OVERHEAD_BYTES for content in contents)

@@ -66,7 +66,7 @@ def _ack_before_fsync() -> AbstractContextManager[object]:
             database.flush()
             self.member.world.history.on_fsynced(self.member.incarnation, commit)
 
-    return _both(
+    return both(
         patch.object(SimCommitter, "write", hasty), patch.object(SimCommitter, "_fsynced", unreported)
     )
 
@@ -92,7 +92,7 @@ def _too_few_answers() -> AbstractContextManager[object]:
         return entry._replace(needed=max(1, entry.needed - 1))
 
     needed = property(lambda self: max(1, len(self.members) - self.w))
-    return _both(patch.object(Seal, "needed", needed), patch.object(PartitionRecovery, "asked", asked_fewer))
+    return both(patch.object(Seal, "needed", needed), patch.object(PartitionRecovery, "asked", asked_fewer))
 
 
 def _late_store_trusted() -> AbstractContextManager[object]:
@@ -181,7 +181,7 @@ def _older_record_kept() -> AbstractContextManager[object]:
     def keeps(self: NewestOffsets, offset: int, key: bytes | None, **_: bool) -> bool:
         return offset >= self.upto or key is None or offset <= self._offsets.get(_digest(key), offset)
 
-    return _both(patch.object(NewestOffsets, "add", add), patch.object(NewestOffsets, "keeps", keeps))
+    return both(patch.object(NewestOffsets, "add", add), patch.object(NewestOffsets, "keeps", keeps))
 
 
 def _tombstones_go_at_once() -> AbstractContextManager[object]:
@@ -259,7 +259,7 @@ def _outputs_left_behind() -> AbstractContextManager[object]:
             raw = context.catalog._catalog  # the other one would refuse it
             await raw.transact([], {}, [entry.key for entry in entries])
 
-    return _both(
+    return both(
         patch.object(left_over, "forget_outputs", nothing),
         patch.object(compaction_run, "forget_outputs", nothing),
     )
@@ -297,7 +297,7 @@ def _epochs_of_each_partition() -> AbstractContextManager[object]:
     async def undrawn(_self: EpochCounter, *_transaction: Any) -> AsyncIterator[None]:
         yield
 
-    return _both(
+    return both(
         patch.object(Partition, "begin_recovery", counted), patch.object(EpochCounter, "using", undrawn)
     )
 
@@ -409,11 +409,11 @@ def _every_start_counts() -> AbstractContextManager[object]:
 
 def _emptied_store_keeps_its_name() -> AbstractContextManager[object]:
     trusting = patch.object(store_module, "settle", lambda _database, identity: identity.incarnation)
-    return _both(trusting, _every_start_counts())
+    return both(trusting, _every_start_counts())
 
 
 @contextlib.contextmanager
-def _both(first: AbstractContextManager[object], second: AbstractContextManager[object]) -> Iterator[None]:
+def both(first: AbstractContextManager[object], second: AbstractContextManager[object]) -> Iterator[None]:
     with first, second:
         yield
 

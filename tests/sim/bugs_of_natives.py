@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
 
@@ -12,15 +12,9 @@ from gateway.log.idempotence.producers import PartitionProducers
 from gateway.native import intake, topics
 from gateway.native.intake import Fed, Intake, Led
 from mesh.protocol.native_order import NativeOrder
+from tests.sim.bugs import both
 
 Plant = Callable[[], AbstractContextManager[object]]
-
-
-def _both(*patches: AbstractContextManager[object]) -> AbstractContextManager[object]:
-    stack = ExitStack()
-    for one in patches:
-        stack.enter_context(one)
-    return stack
 
 
 def _unchecked() -> AbstractContextManager[object]:
@@ -41,9 +35,8 @@ def _progress_outside_the_log() -> AbstractContextManager[object]:
     def of_memory(known: KnownAddress, _producer: Any) -> int:
         return remembered.get(known.producer_id, 0)
 
-    return _both(
-        patch.object(intake, "next_of", of_memory), patch.object(Intake, "_done", noting), _unchecked()
-    )
+    planted = both(patch.object(intake, "next_of", of_memory), patch.object(Intake, "_done", noting))
+    return both(planted, _unchecked())
 
 
 def _before_the_log_is_known() -> AbstractContextManager[object]:
@@ -56,7 +49,8 @@ def _before_the_log_is_known() -> AbstractContextManager[object]:
         return led
 
     holds = property(lambda led: led.partition.available or not led.waiting_bytes)
-    return _both(patch.object(Intake, "_led_now", hasty), patch.object(Led, "holds", holds), _unchecked())
+    planted = both(patch.object(Intake, "_led_now", hasty), patch.object(Led, "holds", holds))
+    return both(planted, _unchecked())
 
 
 def _new_producer_each_time() -> AbstractContextManager[object]:

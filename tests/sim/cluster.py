@@ -55,10 +55,10 @@ from tests.sim.history import History
 from tests.sim.log_history import LogHistory
 from tests.sim.loop import BrokenPromise, Loop, UnevenTrio, make_deterministic
 from tests.sim.lost_rows import LostRows
-from tests.sim.natives import NATIVE_PARTITIONS, NATIVE_TOPIC, SUBJECT, Natives
+from tests.sim.natives import NATIVE_PARTITIONS, SUBJECT, Natives
 from tests.sim.network import Network
 from tests.sim.older_catalogs import OlderCatalogs
-from tests.sim.plan import GATEWAY, INPUTS, MANY_PRODUCERS, NEVER, Fault, Plan
+from tests.sim.plan import GATEWAY, INPUTS, MANY_PRODUCERS, NATIVE_TOPIC, NEVER, Fault, Plan
 from tests.sim.readers import LogReader
 from tests.sim.store_node import Member, make_committer_for, make_database_for, make_node
 from tests.sim.transactions import Transaction, Transactions

@@ -18,8 +18,10 @@ from mesh.native import producer as native_producer
 from mesh.native.producer import NativeProducer
 from mesh.protocol.address_state import Phase
 from mesh.protocol.native_resends import OURS
+from tests.sim.invariants import MOST_ADDRESSES
 from tests.sim.loop import BrokenPromise, NodeClock, clock_here
 from tests.sim.network import SimNode
+from tests.sim.plan import NATIVE_TOPIC
 from wireproto.records.iteration import iter_records
 
 if TYPE_CHECKING:
@@ -27,16 +29,13 @@ if TYPE_CHECKING:
     from tests.sim.cluster import World
     from wireproto.dafka.messages import Record
 
-NATIVE_TOPIC = SUBJECT = "native"
+SUBJECT = NATIVE_TOPIC
 """The same name: then the topic's own segments are published under it, too."""
 
 NATIVE_PARTITIONS = 2
 
 MOST_RECORDS = 40
 """Of one process: then it waits to be killed."""
-
-MOST_ADDRESSES = 100_000
-"""On one disk."""
 
 
 class Natives:

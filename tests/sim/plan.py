@@ -20,6 +20,9 @@ DAY_MS = 86_400_000
 INPUTS = "inputs"
 """The topic whose offsets programs commit; it has no records."""
 
+NATIVE_TOPIC = "native"
+"""The topic that has the records of native producers."""
+
 COORDINATED = frozenset((OFFSETS_TOPIC, TRANSACTION_TOPIC))
 """Topics that only coordinators write to."""
 
@@ -138,7 +141,7 @@ class Plan:
         """Of a topic by its name."""
         if topic in COORDINATED:
             return "compact"
-        if topic in (INPUTS, "native"):
+        if topic in (INPUTS, NATIVE_TOPIC):
             return "delete"
         number = int(topic.removeprefix("topic-"))
         return self.policies[number % len(self.policies)]

@@ -137,17 +137,9 @@ class PartitionProducers:
                 f"producer {header.producer_id} has written up to (epoch, sequence) {has}, and {comes} comes",
             )
 
-    def appended(
-        self,
-        header: BatchHeader,
-        last_offset: int,
-        now_ms: int,
-        client: str = NOBODY,
-        *,
-        must_be: bool = False,
-    ) -> None:
+    def appended(self, header: BatchHeader, last_offset: int, now_ms: int, client: str = NOBODY) -> None:
         """This batch of an idempotent producer, which `client` sent, is in the log; its last record has
-        `last_offset`. One that `must_be` known is remembered where others would not be.
+        `last_offset`.
         """
         state, producer_id = self._state, header.producer_id
         if header.is_transactional:
@@ -163,7 +155,6 @@ class PartitionProducers:
             client,
             is_short=producer_id not in state and self._count.is_short(client),
             is_transactional=header.is_transactional,
-            must_be=must_be,
         )
         if self._refused:
             self._refused.accepted(producer_id, header.producer_epoch, header.base_sequence, header.count)

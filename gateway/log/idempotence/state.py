@@ -205,7 +205,6 @@ class ProducerState:
         *,
         is_short: bool = False,
         is_transactional: bool = False,
-        must_be: bool = False,
     ) -> None:
         """Records a batch that was appended.
 
@@ -220,7 +219,6 @@ class ProducerState:
             client: Whose batch it is.
             is_short: All partitions together keep as many producers of this client as they may.
             is_transactional: It belongs to a transaction of the producer.
-            must_be: The producer is remembered even where nobody can be forgotten for it.
         """
         if producer_id < 0:
             return
@@ -235,7 +233,7 @@ class ProducerState:
         producer = self._producers.get(producer_id)
         if producer is None:
             producer = Producer(epoch, now_ms, [batch], client)
-            stays = must_be or is_transactional or self.keeps(producer_id, producer)
+            stays = is_transactional or self.keeps(producer_id, producer)
             if not self._take_new(producer_id, producer, is_short=is_short, must_be=stays):
                 return
         else:
