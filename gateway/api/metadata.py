@@ -43,7 +43,7 @@ from gateway.answers.element_limit import MAX_TOPICS, check_elements
 from gateway.answers.encoding import answer_of
 from gateway.answers.question_cache import QuestionCache, question_of
 from gateway.cluster.topic_states import HIDDEN, Hidden, TopicState, states
-from gateway.common.costs import ELEMENT
+from gateway.common.costs import ELEMENT, LOOKED
 from gateway.common.handlers import MAX_AT_ONCE_BYTES, Request, Response, api
 from gateway.common.topic_names import invalid_topic_name, is_internal
 from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
@@ -125,9 +125,11 @@ async def metadata(request: Request, broker: Broker) -> Response:
     refusal = _refusal(body.topics or (), request.header.api_version)
     if refusal is not ErrorCode.NONE:
         return await answer_of(len(body.topics), request, _refused(body.topics, refusal))
+    await request.work.before(len(body.topics or ()) * LOOKED)
     wanted = _wanted(body, request.header.api_version)
     if len(request.frame) <= MAX_AT_ONCE_BYTES:
         _remembered.put(question_of(request.header, request.frame), wanted)
+    await request.work.before(len(wanted.asked or ()) * LOOKED)
     found = wanted.topics(broker)
     topics: Sequence[Topic | Hidden | None] = found
     if not request.access.is_unrestricted:

@@ -107,7 +107,10 @@ def commit(bootstrap: str, group: str, topic: str, offsets: Iterable[int]) -> No
 
 
 def committed(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
-    asked = admin(bootstrap).list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+    # A client of its own: after a restart of the only broker librdkafka 2.16 would go on asking a coordinator
+    # that it knows from before, and which it has dropped meanwhile, until the time of the question is over.
+    client = AdminClient({"bootstrap.servers": bootstrap})
+    asked = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
     found = asked[group].result().topic_partitions
     return {(one.topic, one.partition): one.offset for one in found}
 
