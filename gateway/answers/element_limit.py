@@ -13,7 +13,8 @@ MAX_TOPICS: Final = 20_000
 answer is known already."""
 
 MAX_CHANGED: Final = 10_000
-"""Topics that one request may change: they are looked at together, to find those that are named twice.
+"""Topics, features, or configs of one resource that a request may change: they are looked at together, to
+find those that are named twice.
 Kafka's own bound is about the same (`QuorumController.MAX_RECORDS_PER_USER_OP`)."""
 
 

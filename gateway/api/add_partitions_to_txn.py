@@ -83,6 +83,7 @@ async def _add_for_several(request: Request, broker: Broker) -> Response:
     if not request.access.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return answer(request, _Answer(throttle_time_ms=0, error_code=error, results_by_transaction=[]))
+    check_elements(len(request.body.transactions), "transactions")
     made: list[_Addition] = []
     elements = 0
     for asked in request.body.transactions:

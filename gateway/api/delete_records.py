@@ -66,6 +66,7 @@ async def delete_records(request: Request, broker: Broker) -> Response:
     outcomes = await broker.log_starts.delete_records(wanted)
     topics = []
     for name, partitions in found.items():
+        await request.work.before(ELEMENT)
         results = []
         missing = KafkaError(_UNKNOWN if name in deletable else ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         for index, partition in partitions.items():

@@ -23,7 +23,7 @@ from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
 from gateway.cluster.stores import Replicas
 from gateway.cluster.topic_states import TopicState, states
-from gateway.common.costs import ELEMENT
+from gateway.common.costs import ELEMENT, LOOKED
 from gateway.common.handlers import Request, Response, api
 from gateway.common.topic_names import invalid_topic_name, is_internal
 from gateway.security.acls import Operation, ResourceType
@@ -51,6 +51,7 @@ async def describe_topic_partitions(request: Request, broker: Broker) -> Respons
     """Describe a page of partitions."""
     body, cursor = request.body, request.body.cursor
     check_elements(len(body.topics), "topics")
+    await request.work.before(LOOKED * len(body.topics))
     first = "" if cursor is None else cursor.topic_name
     everything = not body.topics
     if everything:
@@ -59,6 +60,7 @@ async def describe_topic_partitions(request: Request, broker: Broker) -> Respons
         names = sorted({topic.name for topic in body.topics if topic.name >= first})
     if cursor is not None and (cursor.partition_index < 0 or (not everything and first not in names)):
         return await answer_of(len(body.topics), request, _refused(body.topics))
+    await request.work.before(LOOKED * len(names))
     left = max(1, min(MAX_PARTITIONS_PER_ANSWER, body.response_partition_limit))
     topics: list[Any] = []
     denied: list[Any] = []

@@ -20,7 +20,7 @@ from gateway.answers.denied import cluster_denied
 from gateway.answers.element_limit import check_elements
 from gateway.answers.encoding import answer_of
 from gateway.cluster.gateways import NOBODY
-from gateway.common.costs import ELEMENT
+from gateway.common.costs import COUNTED, ELEMENT
 from gateway.common.handlers import Request, Response, api
 from gateway.security.acls import Operation
 from wireproto.kafka.api_keys import ApiKey
@@ -82,6 +82,7 @@ async def _asked_for(request: Request, broker: Broker) -> AsyncIterator[tuple[To
             yield topic, index
         return
     for wanted in request.body.topics:
+        await request.work.before(COUNTED)
         found = broker.topics.get(wanted.name)
         for index in dict.fromkeys(wanted.partition_indexes):
             await request.work.before(ELEMENT)

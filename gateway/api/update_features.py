@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.administration.feature_updates import UPGRADE, FeatureJudge, Update
 from gateway.answers.denied import cluster_denied
-from gateway.answers.element_limit import check_elements
+from gateway.answers.element_limit import MAX_CHANGED, check_elements
 from gateway.answers.encoding import answer, answer_of
 from gateway.common.costs import ELEMENT
 from gateway.common.handlers import Request, Response, api
@@ -43,7 +43,7 @@ _Result: Any = _Answer.UpdatableFeatureResult
 async def update_features(request: Request, broker: Broker) -> Response:
     """Make all changes, or none."""
     updates = request.body.feature_updates
-    check_elements(len(updates), "features")
+    check_elements(len(updates), "features", MAX_CHANGED)
     if denied := cluster_denied(request.access, Operation.ALTER):
         return answer(request, _answer(denied.code, denied.message, []))
     named_kind = request.header.api_version >= 1

@@ -63,6 +63,7 @@ _Place = tuple[int, str, int]
 async def write_txn_markers(request: Request, broker: Broker) -> Response:
     """Append each marker to each of its partitions."""
     wanted = request.body.markers
+    check_elements(len(wanted), "markers")
     check_elements(
         sum(1 + sum(1 + len(topic.partition_indexes) for topic in one.topics) for one in wanted), "partitions"
     )
