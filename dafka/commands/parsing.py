@@ -19,6 +19,9 @@ from gateway.front.listeners import (
 from gateway.security.principal import USER, parse_principal
 from mesh.protocol.endpoints import MeshListen, TowerAddress
 
+MAX_SUBJECT_BYTES: Final = 255
+"""Of a subject of native records: what a string of Dafka's protocol holds."""
+
 MAX_PARTITIONS: Final = 10_000
 """Partitions of one topic at most, as a setting: each costs memory and a segment, and a number above this
 is more often a slip of the finger than a wish."""
@@ -142,6 +145,13 @@ def _parse_tower(text: str) -> TowerAddress:
     if not port_in:
         raise ValueError("the port of a tower is 1 to 65535")
     return TowerAddress(host, port_in, port_out)
+
+
+def parse_subject(text: str) -> str:
+    """What native producers publish under."""
+    if not 1 <= len(text.encode(errors="surrogatepass")) <= MAX_SUBJECT_BYTES or not text.isprintable():
+        raise ValueError(f"{text[:32]!r} is no subject: 1 to 255 bytes of printable text are")
+    return text
 
 
 def parse_host(text: str) -> str:

@@ -11,14 +11,15 @@ from dafka.commands.exits import CommandFailed
 from dafka.commands.kafka_options import bootstrap_option, codec_option, format_option, only, stacked
 from dafka.commands.logs import set_up_logs
 from dafka.commands.mesh_options import NATIVE_OPTIONS, ON_THE_MESH
+from dafka.commands.parsing import parse_subject
 from dafka.settings import NativeSettings
 
 HELP = """Write each line of standard input as a record.
 
 With --bootstrap, into a topic of a Kafka, this one or any other; without it, as a native Dafka record of the
 subject TOPIC. Stores keep native records, native consumers (dafka consume, and C ones) hear them at once, and
-Kafka clients do not see them. At the end of the input, or of native ones with Ctrl-C, it waits until all is
-acknowledged.
+Kafka clients read them from topics that have this subject ('dafka topics create --native'). At the end of the
+input, or of native ones with Ctrl-C, it waits until all is acknowledged.
 
 \b
 Into a Kafka topic:
@@ -122,5 +123,7 @@ def produce(
 
 def check_subject(subject: str) -> None:
     """Raises CommandFailed for what cannot be a subject on the mesh."""
-    if not 1 <= len(subject.encode(errors="surrogatepass")) <= 255 or not subject.isprintable():
-        raise CommandFailed(f"{subject[:32]!r} is no subject: 1 to 255 bytes of printable text are")
+    try:
+        parse_subject(subject)
+    except ValueError as error:
+        raise CommandFailed(str(error)) from None

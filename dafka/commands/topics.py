@@ -27,6 +27,8 @@ from dafka.commands.topics_trim import trim
 REQUEST_TIMEOUT_MS: Final = 8_000
 """What the server may take to make or delete a topic: less than this client waits, so that it answers."""
 
+NATIVE_SUBJECT: Final = "dafka.native.subject"
+
 AS_THE_SERVER_IS_SET: Final = -1  # in CreateTopics
 
 
@@ -65,6 +67,13 @@ topics.add_command(trim)
     metavar="KEY=VALUE",
     help="A topic config, as max.message.bytes=2000000; may be given several times.",
 )
+@click.option(
+    "--native",
+    "subject",
+    default="",
+    metavar="SUBJECT",
+    help="Have the records that native producers publish under this subject in it, too.",
+)
 @click.option("--if-not-exists", is_flag=True, help="A topic that is there already is no failure.")
 @bootstrap_option
 @log_options
@@ -73,12 +82,15 @@ def create(
     partitions: int | None,
     replication_factor: int | None,
     configs: Sequence[str],
+    subject: str,
     if_not_exists: bool,
     bootstrap: Bootstrap,
 ) -> None:
     """Create topics."""
     sizes = partitions or AS_THE_SERVER_IS_SET, replication_factor or AS_THE_SERVER_IS_SET
     wanted = [key_value("--config", config) for config in configs]
+    if subject:
+        wanted.append((NATIVE_SUBJECT, subject))
     with connect(bootstrap) as client:
         answer = client.ask(
             api_keys().CREATE_TOPICS,

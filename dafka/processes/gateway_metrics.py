@@ -260,5 +260,16 @@ NATIVE: Final[Sequence[Figure[NativeTopics]]] = (
         "Bytes of native records that topics do not take yet. Beyond 8 MiB a topic they stay in stores.",
         lambda native: native.waiting_bytes,
     ),
+    Gauge(
+        "dafka_native_topic_lag_records",
+        "Native records that stores have told of and that are not in their topics yet, of the addresses that "
+        "this gateway takes up.",
+        lambda native: native.lag,
+    ),
+    Counter(
+        "dafka_native_topic_rewritten_total",
+        "Native addresses that were found to have different contents of one record in different stores.",
+        lambda native: native.rewritten,
+    ),
 )
 """What it knows of native records on their way into topics."""

@@ -28,7 +28,7 @@ from gateway.common.handlers import Request, Response
 from gateway.common.topic_names import invalid_topic_name
 from gateway.configs.broker_validation import validate_broker_configs
 from gateway.configs.internal import check_internal_configs
-from gateway.configs.validation import validate_topic_configs
+from gateway.configs.validation import check_native_partition, validate_topic_configs
 from gateway.configs.values import quoted
 from gateway.security.access import Access
 from gateway.security.acls import Operation
@@ -131,6 +131,8 @@ async def _change_topic(broker: Cluster, name: str, change: Change, *, validate_
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
         valid = validate_topic_configs(changed)
         check_internal_configs(name, valid)
+        if topic is not None:
+            check_native_partition(valid, len(topic.partitions))
         return valid
 
     if topic is None:

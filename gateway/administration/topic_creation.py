@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from gateway.common.log_limit import warn_once
 from gateway.common.topic_names import invalid_topic_name
 from gateway.configs.internal import new_internal_configs
-from gateway.configs.validation import validate_topic_configs
+from gateway.configs.validation import check_native_partition, validate_topic_configs
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def check_new_topic(
         )
     else:
         partitions, replication_factor = _check_numbers(broker, partitions, replication_factor)
+    check_native_partition(kept, partitions)
     broker.topics.check_room(maker, partitions)
     return NewTopic(name, partitions, replication_factor, kept, maker)
 

@@ -141,6 +141,25 @@ class NativeSubject:
         return value
 
 
+HASH: Final = "hash"
+"""The rule by which native addresses are spread over a topic's partitions."""
+
+_PARTITION: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class NativePartition:
+    """`hash`, or the number of a partition."""
+
+    allowed: str = "hash, or the number of a partition"
+
+    def __call__(self, name: str, value: Value) -> Value:
+        assert isinstance(value, str)
+        if value != HASH and not _PARTITION.fullmatch(value):
+            raise invalid_value(name, value[:64], f"it is {self.allowed}")
+        return value
+
+
 _THROTTLED_REPLICA: Final = re.compile(r"([0-9]+:[0-9]+)?", re.ASCII)
 
 

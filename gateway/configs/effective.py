@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.configs.topic_configs import TOPIC_CONFIGS
+from gateway.configs.checks import HASH
+from gateway.configs.topic_configs import KEY_ADDRESS, TOPIC_CONFIGS
 from gateway.configs.validation import parse_topic_config
 from gateway.configs.values import InvalidValue, Value
 from wireproto.records.compression import Codec
@@ -64,6 +65,10 @@ class EffectiveTopicConfigs:
     """The level of that codec; None: its own default."""
     native_subject: str = ""
     """Whose native records come into the topic; "": nobody's."""
+    native_partition: int | None = None
+    """The partition that they come into; None: by a hash of their address."""
+    native_key_is_address: bool = False
+    """Their address is their key; else they have none."""
 
     @property
     def opens_batches(self) -> bool:
@@ -101,6 +106,7 @@ def effective_topic_configs(
     policies = value("cleanup.policy")
     assert isinstance(policies, list)
     native_subject = str(value("dafka.native.subject"))
+    native_partition = str(value("dafka.native.partition"))
     codec = CODECS[str(value("compression.type"))]
     return EffectiveTopicConfigs(
         max_message_bytes=_integer(value("max.message.bytes")),
@@ -122,6 +128,8 @@ def effective_topic_configs(
         codec=codec,
         compression_level=_level(codec, value),
         native_subject=native_subject,
+        native_partition=None if native_partition == HASH else int(native_partition),
+        native_key_is_address=value("dafka.native.key") == KEY_ADDRESS,
     )
 
 

@@ -11,8 +11,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.configs.checks import Between, Check, ListOf, NativeSubject, OneOf, ThrottledReplicas
+from gateway.configs.checks import (
+    HASH,
+    Between,
+    Check,
+    ListOf,
+    NativePartition,
+    NativeSubject,
+    OneOf,
+    ThrottledReplicas,
+)
 from gateway.configs.values import ConfigType
+
+KEY_NONE: Final = "none"
+KEY_ADDRESS: Final = "address"
 
 LONG_MAX: Final = (1 << 63) - 1
 """Java's largest `long`: the most that Kafka lets such a config be."""
@@ -145,6 +157,31 @@ _RETENTION: Final = (
         "producers write. Empty: of none. A config of Dafka's own: Kafka has none like it.",
         effect="The leaders of the topic's partitions take up the records of each native address of the "
         "subject, in the order of the address, all to one partition.",
+        hidden=True,
+        own=True,
+    ),
+    TopicConfig(
+        "dafka.native.partition",
+        _STRING,
+        HASH,
+        NativePartition(),
+        None,
+        "Partition that the records of native producers come into: of each address another one, by a hash of "
+        "its name, or the one with this number. A config of Dafka's own: Kafka has none like it.",
+        effect="It decides for addresses that are heard of from now on. The others stay where they are: "
+        "their order would be lost.",
+        hidden=True,
+        own=True,
+    ),
+    TopicConfig(
+        "dafka.native.key",
+        _STRING,
+        KEY_NONE,
+        OneOf((KEY_NONE, KEY_ADDRESS)),
+        None,
+        "Key that the records of native producers get: none, or the address that has published them. A "
+        "config of Dafka's own: Kafka has none like it.",
+        effect="It decides for records that are taken up from now on.",
         hidden=True,
         own=True,
     ),

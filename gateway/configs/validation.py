@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from gateway.configs.checks import HASH
 from gateway.configs.topic_configs import TOPIC_CONFIGS, TopicConfig
 from gateway.configs.values import InvalidValue, Value, parse_value, quoted
 from wireproto.kafka.errors import ErrorCode, KafkaError
+
+NATIVE_PARTITION: Final = "dafka.native.partition"
 
 MAX_VALUE_LENGTH: Final = 32_767
 """Characters of a value. Kafka's limit where a request is not flexible; later versions would take any length,
@@ -78,6 +81,18 @@ def _check_together(values: dict[str, Value]) -> None:
         )
     if values["remote.storage.enable"]:
         raise _invalid(_NO_TIERED_STORAGE)
+
+
+def check_native_partition(configs: Mapping[str, str], partitions: int) -> None:
+    """Whether the partition that native records are to come into is there; the configs are valid otherwise.
+
+    Raises :class:`KafkaError` with INVALID_CONFIG.
+    """
+    named = configs.get(NATIVE_PARTITION, HASH)
+    if named != HASH and int(named) >= partitions:
+        raise _invalid(
+            f"{NATIVE_PARTITION}: there is no partition {named}, of {partitions} that are numbered from 0 on"
+        )
 
 
 def _invalid(message: str) -> KafkaError:

@@ -30,7 +30,7 @@ import trio
 from gateway.catalog import keys
 from gateway.common.log_limit import LogLimit
 from gateway.common.printable import printable
-from gateway.native.batches import MAX_BATCH_RECORDS, batch_of
+from gateway.native.batches import MAX_BATCH_RECORDS, REWRITTEN_HEADER, batch_of
 from gateway.native.positions import MAX_NATIVE_SEQUENCE, next_of
 from mesh.protocol.address_state import life_of
 from mesh.protocol.native_order import counted
@@ -77,11 +77,13 @@ logger = logging.getLogger(__name__)
 class Fed:
     """One address that this gateway takes up."""
 
-    __slots__ = ("known", "led", "waiting")
+    __slots__ = ("known", "led", "rewritten", "waiting")
 
     def __init__(self, known: KnownAddress, led: Led) -> None:
         self.known = known
         self.led = led
+        self.rewritten: int | None = None
+        """The record of which two contents are known, as long as the address is taken up here."""
         self.waiting: deque[Delivery] = deque()
 
 
@@ -118,6 +120,10 @@ class Intake:
         self.records = 0
         self.refused = 0
         """Records that no batch of the topic may have."""
+        self.rewritten = 0
+        """Addresses that were found to have a record with two contents."""
+        self.waiting = 0
+        """Records that were taken from the hearing and not appended."""
         self.fed: dict[str, Fed] = {}
         self.waiting_bytes = 0
         """Taken from the hearing and not appended, as they are `counted`."""
@@ -132,7 +138,7 @@ class Intake:
         """Addresses of which something waits, those that wait for longest first."""
         self._arrived = trio.Event()
         self._limit = LogLimit(logger)
-        self._hearing: Hearing = subjects.hear(self.subject, self._begin, self._arrive)
+        self.hearing: Hearing = subjects.hear(self.subject, self._begin, self._arrive)
 
     def _arrive(self) -> None:
         self._arrived.set()
@@ -140,7 +146,14 @@ class Intake:
     @property
     def lost(self) -> int:
         """Records that no store had any more when their turn came."""
-        return self._hearing.order.skipped
+        return self.hearing.order.skipped
+
+    @property
+    def lag(self) -> int:
+        """Records of addresses that are taken up here, as far as stores have told of them, that are not
+        appended.
+        """
+        return self.waiting + self.hearing.order.behind
 
     async def run(self) -> None:
         """Take up records until it is stopped."""
@@ -148,19 +161,19 @@ class Intake:
             with self._scope:
                 await self._run()
         finally:
-            self._subjects.leave(self._hearing)
+            self._subjects.leave(self.hearing)
 
     def stop(self) -> None:
         self._scope.cancel()
 
     async def _run(self) -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._hearing.run)
+            nursery.start_soon(self.hearing.run)
             nursery.start_soon(self._feed)
 
     def more_are_known(self) -> None:
         """The catalog knows more addresses: what they have published is asked for."""
-        self._hearing.ask_for_heads()
+        self.hearing.ask_for_heads()
 
     def rest(self, addresses: Iterable[str]) -> None:
         """They are silent, and the catalog knows how far they have come: nothing is kept of them here until
@@ -214,10 +227,10 @@ class Intake:
         for address in addresses:
             fed = self.fed.pop(address, None)
             if fed is not None:
-                self._count(fed, -sum(map(_held, fed.waiting)))
+                self._count(fed, -len(fed.waiting), -sum(map(_held, fed.waiting)))
                 fed.led.addresses.discard(address)
             self._having.pop(address, None)
-        self._hearing.order.forget(addresses)
+        self.hearing.order.forget(addresses)
 
     # into the log ------------------------------------------------------------------------------------------
 
@@ -229,11 +242,12 @@ class Intake:
             self._arrived = trio.Event()
             self._let_go()
             self._take()
+            self._note_rewrites()
             for address in list(self._having):
                 while self._may_append() and self._append(address):
                     await trio.lowlevel.checkpoint()
                 await trio.lowlevel.checkpoint()
-            if self._hearing.order.ready and self._has_room():
+            if self.hearing.order.ready and self._has_room():
                 self._arrived.set()
 
     def _may_append(self) -> bool:
@@ -251,7 +265,7 @@ class Intake:
         return self.waiting_bytes < MAX_WAITING_BYTES
 
     def _take(self) -> None:
-        order = self._hearing.order
+        order = self.hearing.order
         for _ in range(MAX_TAKEN_AT_ONCE):
             if not order.ready or not self._has_room():
                 return
@@ -260,11 +274,29 @@ class Intake:
             if fed is not None:
                 fed.waiting.append(delivery)
                 self._having[delivery.address] = None
-                self._count(fed, _held(delivery))
+                self._count(fed, 1, _held(delivery))
 
-    def _count(self, fed: Fed, more: int) -> None:
-        self.waiting_bytes += more
-        fed.led.waiting_bytes += more
+    def _note_rewrites(self) -> None:
+        rewrites = self.hearing.order.rewrites
+        while rewrites:
+            address, sequence = rewrites.popitem()
+            fed = self.fed.get(address)
+            if fed is None or fed.rewritten is not None:
+                continue
+            fed.rewritten = sequence
+            self.rewritten += 1
+            self._limit.warning(
+                "record %d of native address %s came with two contents: topic %s has the first that came, "
+                "and what follows of that address has the header %s. Its producer sent others when it was "
+                "asked for what it had sent: have it start when stores are there",
+                sequence, printable(address), self.topic.name, REWRITTEN_HEADER,
+            )  # fmt: skip
+
+    def _count(self, fed: Fed, records: int, size: int) -> None:
+        """So many more wait, or fewer."""
+        self.waiting += records
+        self.waiting_bytes += size
+        fed.led.waiting_bytes += size
 
     def _append(self, address: str) -> bool:
         """A batch of what waits of an address, if its partition takes it; whether more of it may be taken."""
@@ -276,9 +308,16 @@ class Intake:
             return False
         if fed.waiting[0].sequence > MAX_NATIVE_SEQUENCE:
             return self._refuse(fed, "its sequence is above what a topic can have")
-        now_ms, most = self._context.now_ms(), self.topic.settings.max_message_bytes
+        now_ms, settings = self._context.now_ms(), self.topic.settings
         first = list(islice(fed.waiting, MAX_BATCH_RECORDS))
-        batch = batch_of(first, fed.known.producer_id, now_ms, most)
+        batch = batch_of(
+            first,
+            fed.known.producer_id,
+            now_ms,
+            settings.max_message_bytes,
+            with_key=settings.native_key_is_address,
+            rewritten=fed.rewritten,
+        )
         if batch is None:
             return self._refuse(fed, "it is larger than max.message.bytes of the topic")
         view = memoryview(batch.content)
@@ -315,7 +354,7 @@ class Intake:
 
     def _done(self, fed: Fed) -> Delivery:
         delivery = fed.waiting.popleft()
-        self._count(fed, -_held(delivery))
+        self._count(fed, -1, -_held(delivery))
         return delivery
 
 

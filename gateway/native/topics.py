@@ -1,10 +1,10 @@
 """Which topics have a subject, and what has to be in the catalog for that.
 
 Theory of operation: each topic with `dafka.native.subject` has an `Intake` as long as that is its subject. An
-address that is heard of for the first time is given a partition, by a hash of its name over the partitions
-that there are then, and a producer id: by the gateway that leads that partition, and by whoever comes first
-if several believe that they do. How far an address has come that is silent goes into the catalog long before
-its log forgets it.
+address that is heard of for the first time is given a partition, by the topic's rule or by a hash of its name
+over the partitions that there are then, and a producer id: by the gateway that leads that partition, and by
+whoever comes first if several believe that they do. How far an address has come that is silent goes into the
+catalog long before its log forgets it.
 """
 
 from __future__ import annotations
@@ -93,6 +93,16 @@ class NativeTopics:
         return self._ended["refused"] + sum(intake.refused for intake in self.intakes.values())
 
     @property
+    def rewritten(self) -> int:
+        """Addresses that were found to have a record with two contents."""
+        return self._ended["rewritten"] + sum(intake.rewritten for intake in self.intakes.values())
+
+    @property
+    def lag(self) -> int:
+        """Records that stores have told of and that are not in their topics, of addresses taken up here."""
+        return sum(intake.lag for intake in self.intakes.values())
+
+    @property
     def waiting_bytes(self) -> int:
         """Bytes of records that are here and not appended."""
         return sum(intake.waiting_bytes for intake in self.intakes.values())
@@ -116,7 +126,12 @@ class NativeTopics:
             topic = wanted.get(topic_id)
             if topic is None or topic is not intake.topic or topic.settings.native_subject != intake.subject:
                 intake.stop()
-                self._ended.update(records=intake.records, lost=intake.lost, refused=intake.refused)
+                self._ended.update(
+                    records=intake.records,
+                    lost=intake.lost,
+                    refused=intake.refused,
+                    rewritten=intake.rewritten,
+                )
                 del self.intakes[topic_id]
         for topic_id, topic in wanted.items():
             if topic_id in self.intakes:
@@ -150,8 +165,10 @@ class NativeTopics:
 
     async def _make(self, topic: Topic, address: str) -> None:
         """Have the catalog know an address, if its partition is led here. Raises KafkaError."""
-        index = crc32(address.encode()) % len(topic.partitions)
-        if not topic.partitions[index].available or self._addresses.get(topic.id, address) is not None:
+        index = _partition_of(topic, address)
+        if index >= len(topic.partitions) or not topic.partitions[index].available:
+            return
+        if self._addresses.get(topic.id, address) is not None:
             return
         if self._addresses.is_full:
             self._limit.warning(
@@ -203,3 +220,9 @@ class NativeTopics:
         """
         known = self._addresses.of_producer(producer_id)
         return known is not None and known.next < next_of(known, producer)
+
+
+def _partition_of(topic: Topic, address: str) -> int:
+    """The partition of an address that is heard of for the first time."""
+    rule = topic.settings.native_partition
+    return crc32(address.encode()) % len(topic.partitions) if rule is None else rule

@@ -15,10 +15,15 @@ from wireproto.dafka.additions import End
 from wireproto.dafka.messages import DirectHead, DirectRecord
 
 LIMITS = Limits(
-    ready_bytes=8 * 1024 * 1024, reorder_bytes=8 * 1024 * 1024, tries_before_skip=300, fetches_at_once=128
+    ready_bytes=8 * 1024 * 1024,
+    reorder_bytes=8 * 1024 * 1024,
+    tries_before_skip=300,
+    fetches_at_once=128,
+    compared_records=256,
 )
 """Of one topic of a gateway. What a store of several has dropped another one may still have, which starts
-just now: ten minutes pass before it is believed that nobody has it."""
+just now: ten minutes pass before it is believed that nobody has it. All stores answer a FETCH, so what they
+have is compared, as far as their answers come one soon after the other."""
 
 
 class NativeSubjects:

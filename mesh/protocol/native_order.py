@@ -11,12 +11,18 @@ row brought nothing while nobody said anything new. A store that no longer has t
 says where it begins (`on_start`): after some fruitless FETCHes the consumer goes on from there, and counts
 what it skipped.
 
+Stores that keep different contents of one record, as a C producer leaves them that was asked for what it had
+sent before, are found out by it: of the latest records of an address a checksum is kept, if the reader wants
+that, and what comes again is compared (`rewrites`). The first content that came counts.
+
 Subscriptions match prefixes, and so do the heads that C stores tell: other subjects are dropped here.
 """
 
+from array import array
 from collections import deque
 from collections.abc import Callable, Collection
 from typing import NamedTuple
+from zlib import crc32
 
 from mesh.protocol.writer import RECORD_OVERHEAD_BYTES
 from wireproto.dafka.messages import Fetch
@@ -49,6 +55,9 @@ TRIES_BEFORE_SKIP = 4
 """Fruitless FETCHes before the beginning that a store told is believed to be the first that anybody has."""
 
 
+MAX_REWRITES = 1_000
+"""Addresses with a record that came with two contents, which wait for the reader to look at them."""
+
 Begin = Callable[[str, int], int | None]
 """(address, the first sequence that is published from now on) -> the sequence that is delivered first; None:
 the address is not for this reader, and asked about again when it is heard of next."""
@@ -75,6 +84,8 @@ class Limits(NamedTuple):
     """Fruitless FETCHes before the beginning that a store told is believed."""
     fetches_at_once: int = MAX_STREAMS
     """FETCHes that are made at a time."""
+    compared_records: int = 0
+    """Of each address, records that were delivered last: another content of one of them is found out."""
 
 
 class Delivery(NamedTuple):
@@ -96,9 +107,13 @@ def counted(content: bytes) -> int:
 class Stream:
     """One address: what was delivered of it, what is missing, what came out of turn."""
 
-    __slots__ = ("ahead", "asked", "due", "interval", "last", "next", "start", "tries")
+    __slots__ = ("ahead", "asked", "checksums", "due", "first", "interval", "last", "next", "start", "tries")
 
-    def __init__(self, following: int) -> None:
+    def __init__(self, following: int, compared: int = 0) -> None:
+        self.first = following
+        """The first of the records that were delivered without one left out between them."""
+        self.checksums = array("I", bytes(array("I").itemsize * compared))
+        """Of the records that were delivered last, each in the place of its sequence by their number."""
         self.next = following
         """The sequence that is delivered next."""
         self.last = following - 1
@@ -115,6 +130,23 @@ class Stream:
     @property
     def lacks(self) -> bool:
         return self.next <= self.last
+
+    def delivers(self, content: bytes) -> int:
+        """The next record is delivered; its sequence."""
+        sequence = self.next
+        if self.checksums:
+            self.checksums[sequence % len(self.checksums)] = crc32(content)
+        self.next = sequence + 1
+        return sequence
+
+    def is_another(self, sequence: int, content: bytes) -> bool:
+        """Whether a record that is here, or was delivered a short while ago, had another content."""
+        if sequence in self.ahead:
+            return self.ahead[sequence] != content
+        count = len(self.checksums)
+        if not max(self.first, self.next - count) <= sequence < self.next:
+            return False
+        return self.checksums[sequence % count] != crc32(content)
 
     def heard(self, last: int, now: float, tries: int) -> None:
         """Everything up to `last` was published; no more than so many tries count as fruitless then."""
@@ -149,6 +181,8 @@ class NativeOrder:
         self.dropped = 0
         """Records that found no room: they are asked for again."""
         self.refused_addresses = 0
+        self.rewrites: dict[str, int] = {}
+        """Addresses, and of each the first record that came with two contents; who looks takes them away."""
         self._streams: dict[str, Stream] = {}
         self._lacking: dict[str, Stream] = {}
         self._ready_bytes = 0
@@ -166,6 +200,8 @@ class NativeOrder:
             self._deliver(address, stream, content, now)
         elif sequence < stream.next or sequence in stream.ahead:
             self.duplicates += 1
+            if self._limits.compared_records and stream.is_another(sequence, content):
+                self._note_rewrite(address, sequence)
         else:
             self._keep(stream, sequence, content)
         self._note(address, stream)
@@ -185,6 +221,17 @@ class NativeOrder:
         stream.start = first if stream.start < 0 else min(stream.start, first)
         stream.heard(first - 1, now, self._limits.tries_before_skip)
         self._note(address, stream)
+
+    def _note_rewrite(self, address: str, sequence: int) -> None:
+        if len(self.rewrites) < MAX_REWRITES:
+            self.rewrites.setdefault(address, sequence)
+
+    @property
+    def behind(self) -> int:
+        """Records that were published, as far as is known, and not taken by the reader."""
+        return len(self.ready) + sum(
+            stream.last + 1 - stream.next for stream in self._lacking.values() if stream.lacks
+        )
 
     def _has_room(self) -> bool:
         return self._ready_bytes < self._limits.ready_bytes
@@ -236,7 +283,7 @@ class NativeOrder:
             if len(self._streams) >= MAX_STREAMS:
                 self.refused_addresses += 1
                 return None
-            stream = self._streams[address] = Stream(first)
+            stream = self._streams[address] = Stream(first, self._limits.compared_records)
         return stream
 
     def forget(self, addresses: Collection[str]) -> None:
@@ -264,9 +311,8 @@ class NativeOrder:
         stream.due = now if stream.next > stream.asked else now + CONSUMER_FETCH_FIRST_SECONDS
 
     def _put(self, address: str, stream: Stream, content: bytes) -> None:
-        self.ready.append(Delivery(address, stream.next, content))
+        self.ready.append(Delivery(address, stream.delivers(content), content))
         self._ready_bytes += counted(content)
-        stream.next += 1
 
     def _take_ahead(self, stream: Stream, sequence: int) -> bytes:
         content = stream.ahead.pop(sequence)
@@ -287,6 +333,7 @@ class NativeOrder:
         first = min(stream.start, *stream.ahead) if stream.ahead else stream.start
         self.skipped += first - stream.next
         stream.next, stream.start, stream.tries, stream.due = first, -1, 0, now
+        stream.first = first
         if first in stream.ahead:
             self._deliver(address, stream, self._take_ahead(stream, first), now)
 

@@ -130,3 +130,15 @@ def test_the_native_publisher(tmp_path: Path) -> None:
             "-m", "dafka", "consume", "readings", "--from-beginning", "--max-records", "3", "--tower", where
         )
         assert [json.loads(line)["celsius"] for line in kept.splitlines()] == [20, 20.1, 20.2]
+
+
+def test_the_native_publisher_of_pyzmq_alone(tmp_path: Path) -> None:
+    with TowerProcess(tmp_path / "tower") as tower, ExitStack() as stack:
+        where = f"{tower.address.host}:{tower.address.port_in}:{tower.address.port_out}"
+        store = StoreProcess(tmp_path / "store", "one", tower)
+        stack.callback(store.kill9)
+        store.start()
+        shown = run("../mesh/native_publisher.py", "heat", "20.5", "", "21.0", "--tower", where)
+        assert shown.startswith("a store has 3 records of d")
+        consume = ("-m", "dafka", "consume", "heat", "--from-beginning", "--max-records", "3")
+        assert run(*consume, "--tower", where) == "20.5\n\n21.0\n"

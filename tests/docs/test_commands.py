@@ -114,7 +114,8 @@ def test_a_mesh_is_started_and_its_topics_changed(tmp_path: Path) -> None:
 
 
 def test_native_records_come_into_a_topic(tmp_path: Path) -> None:
-    check(typed(ROOT / "docs" / "native.md", "Try it")[:2], tmp_path)
+    page = ROOT / "docs" / "native.md"
+    check([*typed(page, "Try it")[:2], *typed(page, "From a program")], tmp_path)
 
 
 def test_the_keys_of_a_mesh_are_made(tmp_path: Path) -> None:

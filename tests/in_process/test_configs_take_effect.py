@@ -223,6 +223,20 @@ async def native_subject(scene: Scene) -> None:
     assert record.value == b"published before"
 
 
+async def native_partition(scene: Scene) -> None:
+    """The topic has one partition: nothing else can be named, and all comes into that one anyway."""
+    assert await scene.set("dafka.native.partition", "1") == INVALID_CONFIG
+    assert await scene.set("dafka.native.partition", "0") == 0
+    await native_subject(scene)
+
+
+async def native_key(scene: Scene) -> None:
+    assert await scene.set("dafka.native.key", "address") == 0
+    await native_subject(scene)
+    (record,) = iter_records(await scene.fetched(1))
+    assert record.key == dict(record.headers)["dafka.address"]
+
+
 # what is compacted ----------------------------------------------------------------------------------------
 
 
@@ -374,6 +388,8 @@ async def level(scene: Scene, codec: str, number: int, low: int, high: int) -> N
 
 EFFECTS: dict[str, Callable[[Scene], Awaitable[None]]] = {
     "cleanup.policy": cleanup_policy,
+    "dafka.native.key": native_key,
+    "dafka.native.partition": native_partition,
     "dafka.native.subject": native_subject,
     "compression.gzip.level": partial(level, codec="gzip", number=GZIP, low=1, high=9),
     "compression.lz4.level": partial(level, codec="lz4", number=LZ4, low=1, high=17),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import trio
 from dafka.processes.standalone import Standalone
 from gateway.broker import Broker
 from gateway.log.partition import Partition
-from gateway.native.batches import ADDRESS_HEADER, SEQUENCE_HEADER, batch_of
+from gateway.native.batches import ADDRESS_HEADER, REWRITTEN_HEADER, SEQUENCE_HEADER, batch_of
 from mesh.protocol.native_order import Delivery
 from tests.in_process.in_process import running
 from tests.in_process.natives import native_producer
@@ -36,6 +36,7 @@ class Scene:
             Standalone, "_register_metrics", lambda _self, broker: self.brokers.append(broker)
         )
         self.made = False
+        self.has_keys = False
 
     @property
     def broker(self) -> Broker:
@@ -68,7 +69,7 @@ class Scene:
                         headers = dict(record.headers)
                         address, sequence = headers[ADDRESS_HEADER] or b"", headers[SEQUENCE_HEADER] or b""
                         by_address[address.decode()].append((int(sequence), bytes(record.value or b"")))
-                        assert record.key is None
+                        assert record.key == (address if self.has_keys else None)
                         offset = record.offset + 1
         return by_address
 
@@ -270,7 +271,74 @@ def test_a_batch_that_is_not_behind_what_is_there_is_not_appended(scene: Scene) 
     trio.run(scene.live, act)
 
 
+def test_a_rule_names_the_partition_of_new_addresses(scene: Scene) -> None:
+    """Those that are known stay where they are."""
+
+    async def act(server: Standalone) -> None:
+        async with native_producer(server, SUBJECT) as known:
+            await known.produce(content(known.address, 0))
+            await scene.wait_for(1)
+            (of_known,) = [one.index for one in scene.partitions if one.high_watermark]
+            other = 1 - of_known
+            await set_config(scene.broker, "dafka.native.partition", str(other))
+            addresses = [await publish(server, 5) for _ in range(4)]
+            await known.produce(content(known.address, 1))
+            found = await scene.wait_for(22)
+        assert found == {a: whole(a, 5) for a in addresses} | {known.address: whole(known.address, 2)}
+        assert [one.high_watermark for one in scene.partitions] == ([2, 20] if other else [20, 2])
+
+    trio.run(scene.live, act)
+
+
+def test_an_address_may_be_the_key_of_its_records(scene: Scene) -> None:
+    async def act(server: Standalone) -> None:
+        scene.has_keys = True
+        await set_config(scene.broker, "dafka.native.key", "address")
+        address = await publish(server, 5)
+        assert await scene.wait_for(5) == {address: whole(address, 5)}
+
+    trio.run(scene.live, act)
+
+
+def test_a_record_with_two_contents_is_told(scene: Scene) -> None:
+    """The first one counts; what follows has a header that says so."""
+
+    async def act(server: Standalone) -> None:
+        async with native_producer(server, SUBJECT) as producer:
+            address = producer.address
+            for number in range(3):
+                await producer.produce(content(address, number))
+            await scene.wait_for(3)
+            native = scene.broker.native
+            assert native is not None
+            (intake,) = native.intakes.values()
+            intake.hearing.order.on_record(address, SUBJECT, 1, b"another", trio.current_time())
+            await producer.produce(content(address, 3))
+            assert await scene.wait_for(4) == {address: whole(address, 4)}
+            intake.hearing.order.on_record(address, SUBJECT, 2, b"another", trio.current_time())
+            await producer.produce(content(address, 4))
+            assert await scene.wait_for(5) == {address: whole(address, 5)}
+            assert (native.rewritten, native.lag) == (1, 0)
+        marks = {number: told async for number, told in rewritten(scene)}
+        assert marks == {0: None, 1: None, 2: None, 3: b"1", 4: b"1"}
+
+    trio.run(scene.live, act)
+
+
+async def rewritten(scene: Scene) -> AsyncIterator[tuple[int, bytes | None]]:
+    """Of each record its sequence, and what its header says."""
+    for partition in scene.partitions:
+        for batch in await partition.look(0, 1 << 20):
+            for record in iter_records(batch):
+                headers = dict(record.headers)
+                yield int(headers[SEQUENCE_HEADER] or b""), headers.get(REWRITTEN_HEADER)
+
+
 async def set_subject(broker: Broker, subject: str) -> None:
+    await set_config(broker, "dafka.native.subject", subject)
+
+
+async def set_config(broker: Broker, name: str, value: str) -> None:
     topic = broker.topics.get("native")
     assert topic is not None
-    await broker.alter_topic(topic, lambda configs: {**configs, "dafka.native.subject": subject})
+    await broker.alter_topic(topic, lambda configs: {**configs, name: value})

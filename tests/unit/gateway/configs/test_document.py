@@ -18,6 +18,8 @@ IN_EFFECT = {
     "max.compaction.lag.ms",
     "min.cleanable.dirty.ratio",
     "min.compaction.lag.ms",
+    "dafka.native.key",
+    "dafka.native.partition",
     "dafka.native.subject",
     "max.message.bytes",
     "message.timestamp.after.max.ms",

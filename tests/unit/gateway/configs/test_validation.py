@@ -80,6 +80,24 @@ def test_our_own_subject_of_native_producers(subject: str, allowed: bool) -> Non
     assert allowed or "a subject has at most 255 bytes of UTF-8, no NUL" in str(message)
 
 
+@pytest.mark.parametrize(
+    ("partition", "allowed"),
+    [("hash", True), ("0", True), ("19999", True), ("-1", False), ("01", False), ("Hash", False), ("", False),
+     ("1" * 10, False), ("١", False)],
+)  # fmt: skip
+def test_our_own_partition_of_native_records(partition: str, allowed: bool) -> None:
+    code, message = verdict({"dafka.native.partition": partition})
+    assert (code == 0) == allowed
+    assert allowed or "it is hash, or the number of a partition" in str(message)
+
+
+@pytest.mark.parametrize(("key", "allowed"), [("none", True), ("address", True), ("sequence", False)])
+def test_our_own_key_of_native_records(key: str, allowed: bool) -> None:
+    code, message = verdict({"dafka.native.key": key})
+    assert (code == 0) == allowed
+    assert allowed or "String must be one of: none, address" in str(message)
+
+
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
 def test_native_records_have_no_key(policy: str) -> None:
     code, message = verdict({"dafka.native.subject": "readings", "cleanup.policy": policy})

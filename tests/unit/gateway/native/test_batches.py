@@ -10,6 +10,7 @@ from gateway.native.batches import (
     ADDRESS_HEADER,
     MAX_BATCH_BYTES,
     MAX_BATCH_RECORDS,
+    REWRITTEN_HEADER,
     SEQUENCE_HEADER,
     batch_of,
 )
@@ -37,6 +38,18 @@ def test_a_record_says_where_it_comes_from() -> None:
     assert list(one.headers) == [(ADDRESS_HEADER, A.encode()), (SEQUENCE_HEADER, b"7")]
     assert (two.value, dict(two.headers)[SEQUENCE_HEADER]) == (b"", b"8")
     assert batch.records == 2
+
+
+def test_its_key_may_be_its_address_and_a_header_tells_of_a_record_with_two_contents() -> None:
+    batch = batch_of(deliveries(b"one", first=7), 99, 1234, LARGEST, with_key=True, rewritten=3)
+    assert batch is not None
+    (one,) = iter_records(batch.content)
+    assert (one.key, one.value) == (A.encode(), b"one")
+    assert list(one.headers) == [
+        (ADDRESS_HEADER, A.encode()),
+        (SEQUENCE_HEADER, b"7"),
+        (REWRITTEN_HEADER, b"3"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,73 @@ class Consumer:
         return [(fetch.sequence, fetch.count) for fetch in fetches]
 
 
+COMPARES = Limits(compared_records=4)
+
+
+@pytest.mark.parametrize(
+    ("heard", "again", "is_found"),
+    [
+        ((0, 1, 2, 3, 4), 1, True),
+        ((0, 1, 2, 3, 4), 4, True),
+        ((0, 1, 2, 3, 4), 0, False),  # too long ago
+        ((0, 2, 3), 3, True),  # out of turn
+        ((0, 1), 2, False),  # it comes for the first time
+    ],
+)
+def test_a_record_with_two_contents_is_found(heard: tuple[int, ...], again: int, is_found: bool) -> None:
+    consumer = Consumer(limits=COMPARES)
+    consumer.hears(*heard)
+    delivered = consumer.delivered()
+    consumer.hears(*heard)  # the same once more is none
+    assert consumer.order.rewrites == {}
+    consumer.order.on_record(A, "t", again, b"another", consumer.now)
+    assert consumer.order.rewrites == ({A: again} if is_found else {})
+    if again in heard:
+        consumer.hears(*range(5))
+        assert delivered + consumer.delivered() == list(range(5))  # with the contents that came first
+
+
+def test_who_compares_nothing_finds_none() -> None:
+    consumer = Consumer()
+    consumer.hears(0, 1)
+    consumer.order.on_record(A, "t", 1, b"another", consumer.now)
+    assert consumer.order.rewrites == {}
+
+
+def test_what_was_skipped_is_not_compared() -> None:
+    consumer = Consumer(limits=COMPARES._replace(tries_before_skip=0))
+    consumer.hears(0, 1)
+    consumer.order.on_start(A, 4, consumer.now)
+    consumer.asks(after=10)
+    consumer.hears(4)
+    consumer.order.on_record(A, "t", 3, b"skipped", consumer.now)
+    assert consumer.delivered() == [0, 1, 4]
+    assert consumer.order.rewrites == {}
+
+
+def test_addresses_that_rewrite_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_order, "MAX_REWRITES", 1)
+    consumer = Consumer(limits=COMPARES)
+    for address in (A, B):
+        consumer.hears(0, address=address)
+        consumer.order.on_record(address, "t", 0, b"another", consumer.now)
+    assert consumer.order.rewrites == {A: 0}
+
+
+def test_how_far_the_reader_is_behind() -> None:
+    consumer = Consumer()
+    consumer.hears(0, 1)
+    assert consumer.order.behind == 2
+    consumer.head(5)
+    assert consumer.order.behind == 6
+    consumer.hears(4)
+    consumer.order.take()
+    assert consumer.order.behind == 5
+    consumer.hears(2, 3, 5)
+    assert consumer.delivered() == [1, 2, 3, 4, 5]
+    assert consumer.order.behind == 0
+
+
 @pytest.mark.parametrize(
     ("heard", "delivered"),
     [
