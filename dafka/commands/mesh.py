@@ -1,12 +1,17 @@
 """`dafka mesh`: what a running gateway sees of its mesh."""
 
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from dafka.commands.decorators import gateway_data_option, json_option
 from dafka.commands.tables import print_json, print_table, size, there
+
+RATE_SECONDS: Final = 1.0
+"""Between two looks at what came meanwhile."""
 
 
 @click.group(short_help="Look at the mesh.", help="The mesh as a running gateway sees it.")
@@ -52,3 +57,62 @@ def status(data: Path, as_json: bool) -> None:
         click.echo()
         troubled = [(one["partition"], one["state"], one["reason"]) for one in seen["troubled"]]
         print_table(("partition", "state", "reason"), troubled)
+
+
+@mesh.command(
+    short_help="Show native subjects, their addresses and lag.",
+    help="Show the topics that have native records: of which subject, from how many addresses, how many came "
+    "since the gateway started and in the last second, and how many that stores have told of are still to "
+    "come. Of several gateways each tells of the partitions that it leads.",
+)
+@click.option(
+    "--addresses", is_flag=True, help="Also each address, and how many of its records are in the topic."
+)
+@gateway_data_option
+@json_option
+def subjects(addresses: bool, data: Path, as_json: bool) -> None:
+    """Show the subjects."""
+    from dafka.operators.socket import ask  # loads trio
+
+    before = {entry["topic"]: entry for entry in ask(data, "mesh.subjects")}
+    if before:
+        time.sleep(RATE_SECONDS)
+    seen: list[dict[str, Any]] = ask(data, "mesh.subjects", addresses=addresses)
+    for entry in seen:
+        entry["per_second"] = _rate(before.get(entry["topic"]), entry)
+    if as_json:
+        print_json(seen)
+    elif not seen:
+        click.echo("no topic has a subject: 'dafka topics create NAME --native SUBJECT' makes one")
+    else:
+        _show(seen)
+
+
+def _rate(before: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> int:
+    """Records a second; none of a topic that has just got its subject."""
+    came = 0 if before is None else max(0, entry["records"] - before["records"])
+    return round(came / RATE_SECONDS)
+
+
+def _show(seen: Sequence[Mapping[str, Any]]) -> None:
+    columns = (
+        "topic",
+        "subject",
+        "addresses",
+        "records",
+        "per_second",
+        "lag",
+        "lost",
+        "refused",
+        "rewritten",
+    )
+    titles = (*columns[:4], "a second", *columns[5:])
+    print_table(titles, [[entry[column] for column in columns] for entry in seen])
+    named = [
+        (entry["topic"], one["address"], one["partition"], "?" if one["records"] is None else one["records"])
+        for entry in seen
+        for one in entry.get("named", ())
+    ]
+    if named:
+        click.echo()
+        print_table(("topic", "address", "partition", "records"), named)

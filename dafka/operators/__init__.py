@@ -1,7 +1,7 @@
 """What operators ask: through the socket of a gateway that runs, or of the files of a store that does not.
 
 `socket` has both ends of the gateway's socket. Commands (`lost_stores`, `damaged_log`) are at one of them;
-what the gateway does with a request is in `stores` and `accept_loss`, a class of handlers in each.
+what the gateway does with a request is in `stores`, `accept_loss`, `native`, a class of handlers in each.
 
 Three ways to give up what cannot be had any more are easily mixed up:
 

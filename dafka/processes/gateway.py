@@ -25,6 +25,7 @@ from dafka.operators.accept_loss import LossRequestHandlers
 from dafka.operators.backup import BackupRequestHandlers
 from dafka.operators.catalog import CatalogRequestHandlers
 from dafka.operators.gateways import GatewayRequestHandlers
+from dafka.operators.native import NativeRequestHandlers
 from dafka.operators.socket import serve_admin
 from dafka.operators.stores import StoreRequestHandlers
 from dafka.processes.catalogs import open_etcd, open_sqlite
@@ -246,6 +247,7 @@ class GatewayProcess(Life):
             **StoreRequestHandlers(self.stores, broker, self.beacon).handlers,
             **LossRequestHandlers(self.stores, broker).handlers,
             **GatewayRequestHandlers(broker).handlers,
+            **NativeRequestHandlers(broker).handlers,
             **CatalogRequestHandlers(self.catalog).handlers,
             **BackupRequestHandlers(broker).handlers,
         }

@@ -20,6 +20,7 @@ from dafka.chaos.faults import Faults
 from dafka.operators.backup import BackupRequestHandlers
 from dafka.operators.catalog import CatalogRequestHandlers
 from dafka.operators.chaos import ChaosRequestHandlers
+from dafka.operators.native import NativeRequestHandlers
 from dafka.operators.socket import NO_MESH, serve_admin
 from dafka.processes.catalogs import counts_on_stores, open_sqlite
 from dafka.processes.ephemeral import temporary_data
@@ -294,6 +295,7 @@ class Standalone(Life):
             **NO_MESH,
             **CatalogRequestHandlers(self.catalog).handlers,
             **BackupRequestHandlers(broker).handlers,
+            **NativeRequestHandlers(broker).handlers,
         }
         try:
             await nursery.start(serve_admin, self.directories.gateway.path, handlers)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 
+from dafka.operators.native import NativeRequestHandlers
 from dafka.processes.standalone import Standalone
 from gateway.broker import Broker
 from gateway.log.partition import Partition
@@ -321,6 +322,37 @@ def test_a_record_with_two_contents_is_told(scene: Scene) -> None:
             assert (native.rewritten, native.lag) == (1, 0)
         marks = {number: told async for number, told in rewritten(scene)}
         assert marks == {0: None, 1: None, 2: None, 3: b"1", 4: b"1"}
+
+    trio.run(scene.live, act)
+
+
+def test_operators_are_told_of_subjects_and_addresses(scene: Scene) -> None:
+    async def act(server: Standalone) -> None:
+        tell = NativeRequestHandlers(scene.broker).handlers["mesh.subjects"]
+        addresses = sorted([await publish(server, count) for count in (3, 4)])
+        found = await scene.wait_for(7)
+        entry = {
+            "topic": "native",
+            "subject": SUBJECT,
+            "addresses": 2,
+            "records": 7,
+            "lag": 0,
+            "waiting_bytes": 0,
+            "lost": 0,
+            "refused": 0,
+            "rewritten": 0,
+        }
+        assert await tell({}) == [entry]
+        (told,) = await tell({"addresses": True})
+        named = told.pop("named")
+        assert told == entry
+        assert [(one["address"], one["records"]) for one in named] == [(a, len(found[a])) for a in addresses]
+        await set_subject(scene.broker, "")
+        for _ in range(200):
+            if not await tell({}):
+                break
+            await trio.sleep(0.05)
+        assert await tell({}) == []
 
     trio.run(scene.live, act)
 

@@ -1,12 +1,14 @@
-"""`dafka mesh status`: what it shows of each store."""
+"""`dafka mesh`: what it shows of each store, and of native records."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from dafka.commands import mesh as commands
 from dafka.commands.mesh import mesh
 
 
@@ -34,3 +36,57 @@ def test_a_store_that_is_refused_is_not_shown_as_one_that_is_away(monkeypatch: p
     shown = CliRunner().invoke(mesh, ["status"]).output.splitlines()
     rows = {row[1]: row[3] for row in (line.split() for line in shown[3:6])}
     assert rows == {"here": "yes", "set-back": "refused", "away": "no"}
+
+
+def subject(records: int, **more: Any) -> dict[str, Any]:
+    return {
+        "topic": "readings",
+        "subject": "sensors",
+        "addresses": 2,
+        "records": records,
+        "lag": 3,
+        "waiting_bytes": 0,
+        "lost": 0,
+        "refused": 1,
+        "rewritten": 0,
+        **more,
+    }
+
+
+def shown_subjects(
+    monkeypatch: pytest.MonkeyPatch, answers: list[list[dict[str, Any]]], *arguments: str
+) -> tuple[str, list[float]]:
+    """What is shown, and for how long it waited."""
+    waits: list[float] = []
+    monkeypatch.setattr("dafka.operators.socket.ask", lambda *_, **__: answers.pop(0))
+    monkeypatch.setattr("time.sleep", waits.append)
+    result = CliRunner().invoke(mesh, ["subjects", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output, waits
+
+
+def test_subjects_with_their_rates_and_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = [
+        {"address": "A1", "partition": 0, "records": 7},
+        {"address": "B2", "partition": 1, "records": None},
+    ]
+    answers = [[subject(10)], [subject(25, named=named)]]
+    shown, waits = shown_subjects(monkeypatch, answers, "--addresses")
+    rows = [line.split() for line in shown.splitlines()]
+    assert rows[1] == ["readings", "sensors", "2", "25", "15", "3", "0", "1", "0"]
+    assert rows[4:] == [["readings", "A1", "0", "7"], ["readings", "B2", "1", "?"]]
+    assert waits == [commands.RATE_SECONDS]
+
+
+@pytest.mark.parametrize("before", [[], [subject(99)]], ids=["new", "begun again"])
+def test_a_subject_that_has_begun_meanwhile_has_no_rate(
+    monkeypatch: pytest.MonkeyPatch, before: list[dict[str, Any]]
+) -> None:
+    shown, _ = shown_subjects(monkeypatch, [before, [subject(5)]], "--json")
+    assert json.loads(shown) == [subject(5, per_second=0)]
+
+
+def test_without_subjects_it_says_how_to_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown, waits = shown_subjects(monkeypatch, [[], []])
+    assert "dafka topics create NAME --native SUBJECT" in shown
+    assert waits == []

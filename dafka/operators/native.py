@@ -1,0 +1,77 @@
+"""The gateway's side of `dafka mesh subjects`: native records on their way into topics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from gateway.native.positions import next_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dafka.operators.socket import Handler
+    from gateway.broker import Broker
+    from gateway.cluster.native_addresses import KnownAddress
+    from gateway.log.topic import Topic
+
+MAX_NAMED_ADDRESSES: Final = 2_000
+"""Addresses that an answer names one by one, the names that come first of each topic."""
+
+LOOKED_AT_ONCE: Final = 200
+"""Addresses in one stretch."""
+
+
+class NativeRequestHandlers:
+    """What one gateway does with the request `mesh.subjects`."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """The handlers, by what a request has as `do`."""
+        return {"mesh.subjects": self._subjects}
+
+    async def _subjects(self, request: dict[str, Any]) -> list[dict[str, Any]]:
+        """Each topic with a subject; with `addresses` each address of it, too."""
+        broker = self._broker
+        intakes = {} if broker.native is None else broker.native.intakes
+        known: dict[bytes, dict[str, KnownAddress]] = {topic_id: {} for topic_id in intakes}
+        for number, (topic_id, address, one) in enumerate(broker.native_addresses.all(), 1):
+            if topic_id in known:
+                known[topic_id][address] = one
+            if number % LOOKED_AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()
+        told = []
+        for topic_id, intake in sorted(intakes.items(), key=lambda item: item[1].topic.name):
+            addresses = known[topic_id]
+            entry = {
+                "topic": intake.topic.name,
+                "subject": intake.subject,
+                "addresses": len(addresses),
+                "records": intake.records,
+                "lag": intake.lag,
+                "waiting_bytes": intake.waiting_bytes,
+                "lost": intake.lost,
+                "refused": intake.refused,
+                "rewritten": intake.rewritten,
+            }
+            if request.get("addresses"):
+                names = sorted(addresses)[:MAX_NAMED_ADDRESSES]
+                entry["named"] = [_told(intake.topic, name, addresses[name]) for name in names]
+            told.append(entry)
+        return told
+
+
+def _told(topic: Topic, address: str, known: KnownAddress) -> dict[str, Any]:
+    """`records`: how many of it are in the topic; None where another gateway leads the partition, or nobody
+    does yet.
+    """
+    records = None
+    if known.partition < len(topic.partitions):
+        partition = topic.partitions[known.partition]
+        if partition.available:
+            records = next_of(known, partition.producers.state.find(known.producer_id))
+    return {"address": address, "partition": known.partition, "records": records}
