@@ -55,7 +55,7 @@ LISTEN_ARGS = --listen $(LISTEN) $(if $(and $(filter 127.0.0.1:9092,$(LISTEN)),$
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench bench-growth bench-check bench-gateways bench-pipelines sim faults alerts kills kills-gateways kills-transactions kills-streams kills-cluster kills-spark abuse fuzz mutants groups compat pipelines deploy sbom audit-dependencies site clean
+.PHONY: help run test lint format bench bench-growth bench-check bench-gateways bench-pipelines sim faults alerts kills kills-gateways kills-transactions kills-streams kills-cluster kills-spark kills-natives abuse fuzz mutants groups compat pipelines deploy sbom audit-dependencies site clean
 
 help:
 	@echo 'make run     serve Kafka on $(LISTEN), data in ./$(DATA)   (LISTEN=, DATA=, RUN_ARGS=)'
@@ -74,6 +74,7 @@ help:
 	@echo 'make kills-streams  Kafka Streams of exactly_once_v2 through N SIGKILLs (100) of it, gateways and stores, from SEED on'
 	@echo 'make kills-cluster  N random faults of three gateways over three members of etcd, on hosts of their own  (as root)'
 	@echo 'make kills-spark  Spark reads, writes and streams while gateways are killed, SECONDS (120) long; so, with its driver, in transactions'
+	@echo 'make kills-natives  native and Kafka producers write one topic while everything is killed, SECONDS (120) long   (SEED=)'
 	@echo 'make abuse   all attacks at random beside a good client, SECONDS (3600) long   (SEED=, ABUSE_ARGS="--only poison")'
 	@echo 'make fuzz    COUNT (100000) malformed handshakes, SASL messages, tokens, ACL filters, by SEED       (FUZZ_ARGS="--only jwt")'
 	@echo 'make mutants  mutations of the source, and the test that notices each  (PART=2/4, ONLY=name)'
@@ -144,6 +145,10 @@ kills-spark: SECONDS = 120
 kills-spark: $(VENV)/.test-stamp
 	$(BIN)/python -m tests.spark.kills --seconds $(SECONDS)
 	$(BIN)/python -m tests.spark.kills_exactly_once --seconds $(SECONDS) --seed $(SEED)
+
+kills-natives: SECONDS = 120
+kills-natives: $(VENV)/.test-stamp
+	$(BIN)/python -m tests.faults.kill_natives --seconds $(SECONDS) --seed $(SEED)
 
 abuse: SECONDS = 3600
 abuse: $(VENV)/.test-stamp

@@ -52,6 +52,9 @@ LINGER_SECONDS: Final = 0.2
 logger = logging.getLogger(__name__)
 
 
+OUTSIDE: Final = "a producer is used in its block: async with dafka.Producer(...) as producer"
+
+
 class NotAcknowledged(Exception):
     """Records that may be lost; the text says which, why, and what to do."""
 
@@ -190,19 +193,25 @@ class Producer(_Member):
 
     @property
     def address(self) -> str:
-        """Its name on the mesh, in the block: another one each time."""
-        return self._producing.address
+        """Its name on the mesh, from the beginning of the block on: another one each time."""
+        return self._begun.address
 
     @property
     def unacknowledged(self) -> int:
         """Records that fewer stores have than should."""
-        return len(self._producing.writer)
+        return len(self._begun.writer)
+
+    @property
+    def _begun(self) -> NativeProducer:
+        if self._node is None:
+            raise RuntimeError(OUTSIDE)
+        return self._node
 
     @property
     def _producing(self) -> NativeProducer:
-        if self._node is None or self.has_ended:
-            raise RuntimeError("a producer is used in its block: async with dafka.Producer(...) as producer")
-        return self._node
+        if self.has_ended:
+            raise RuntimeError(OUTSIDE)
+        return self._begun
 
     async def produce(self, content: bytes) -> int:
         """Publish a record; its sequence, from 0 on. Waits while 10,000 records, or 64 MiB of them, are

@@ -1,0 +1,240 @@
+"""Native and Kafka producers write one topic while everything is killed: `make kills-natives SECONDS=600`.
+
+A tower, three stores and a gateway; three native producers, two of whose records count when two stores have
+them, and two Kafka producers. One of all these gets a SIGKILL again and again and is started anew; a native
+producer has another address then. At the end the topic has each acknowledged record once, those of an address
+in order and without a gap, and a native consumer that comes late hears the same as is in the topic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+from confluent_kafka import Producer
+
+import dafka
+from tests.clients.stored import create_replicated_topic, stored_records
+from tests.differential.batches import Record
+from tests.faults.checker import Problem
+from tests.faults.native_judge import ADDRESS, Place, Sent, judge
+from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
+from tests.peers.tower import TowerProcess
+
+TOPIC, SUBJECT, PARTITIONS = "mixed", "sensors", 3
+STORES_OF_SENDERS: Final = (1, 2, 2)
+"""By native producer: how many stores have to have a record before it counts."""
+KAFKA_PRODUCERS: Final = 2
+PAUSE_SECONDS: Final = 1.0
+"""The longest between two kills."""
+DONE_SECONDS: Final = 180.0
+"""For what is under way at the end."""
+
+Stored = dict[int, list[tuple[int, Record]]]
+
+
+class Sender:
+    """A native producer that may be killed; each life notes what it was acknowledged in one file."""
+
+    def __init__(self, mesh: MeshCluster, directory: Path, number: int) -> None:
+        self._mesh, self._stores = mesh, STORES_OF_SENDERS[number]
+        self._notes = directory / f"sender-{number}"
+        self._errors = directory / f"sender-{number}.err"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        at = self._mesh.tower.address
+        where = f"{at.host}:{at.port_in}:{at.port_out}"
+        command = [sys.executable, "-m", "tests.faults.native_sender", SUBJECT, where, str(self._stores)]
+        with self._errors.open("ab") as errors:
+            self._process = subprocess.Popen([*command, str(self._notes)], stderr=errors)
+
+    def kill9(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def end(self) -> list[Problem]:
+        """In order: everything is acknowledged."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        code = self._process.wait(DONE_SECONDS)
+        return [Problem("failed", self._errors.read_text()[-1500:])] if code else []
+
+    def acknowledged(self) -> dict[str, int]:
+        """By address."""
+        if not self._notes.exists():
+            return {}
+        lines = [line.split() for line in self._notes.read_text().splitlines()]
+        return {line[0]: int(line[1]) for line in lines if len(line) == 2}
+
+
+class KafkaWriter:
+    """An idempotent producer in a thread."""
+
+    def __init__(self, bootstrap: str, number: int) -> None:
+        settings: dict[str, Any] = {
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "reconnect.backoff.max.ms": 200,
+        }
+        self._producer = Producer({"bootstrap.servers": bootstrap, **settings})
+        self._number = number
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.acked: dict[bytes, Place] = {}
+        self.failed: list[Problem] = []
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stop.wait(0.005):
+            value = b"kafka %d %d" % (self._number, number)
+            self._producer.produce(TOPIC, value, partition=number % PARTITIONS, on_delivery=self._done)
+            self._producer.poll(0)
+            number += 1
+
+    def _done(self, error: Any, message: Any) -> None:
+        if error is None:
+            self.acked[message.value()] = message.partition(), message.offset()
+        else:
+            self.failed.append(Problem("failed", f"{message.value()!r}: {error}"))
+
+    def end(self) -> list[Problem]:
+        """Everything is acknowledged."""
+        self._stop.set()
+        self._thread.join()
+        left = self._producer.flush(DONE_SECONDS)
+        return [*self.failed, *([Problem("failed", f"{left} records are not acknowledged")] if left else [])]
+
+
+class Kills:
+    """One mesh, and who is killed on it."""
+
+    def __init__(self, directory: Path, seed: int) -> None:
+        self.directory = directory
+        self.killed: Counter[str] = Counter()
+        self.records: Counter[str] = Counter()
+        """In the topic at the end, by who wrote them."""
+        self._random = random.Random(seed)
+
+    def run(self, enough: Callable[[], bool]) -> list[Problem]:
+        """Kill until it is enough, then judge."""
+        with MeshCluster(self.directory / "mesh") as mesh:
+            configs = {"dafka.native.subject": SUBJECT}
+            create_replicated_topic(mesh.bootstrap, TOPIC, PARTITIONS, 3, **configs)
+            senders = [Sender(mesh, self.directory, number) for number in range(len(STORES_OF_SENDERS))]
+            writers = [KafkaWriter(mesh.bootstrap, number) for number in range(KAFKA_PRODUCERS)]
+            try:
+                for sender in senders:
+                    sender.start()
+                while not enough():
+                    time.sleep(self._random.random() * PAUSE_SECONDS)
+                    self._kill_one(mesh, senders)
+                ended = [*map(Sender.end, senders), *map(KafkaWriter.end, writers)]
+                problems = [problem for found in ended for problem in found]
+            except BaseException:
+                for writer in writers:
+                    writer.end()
+                raise
+            finally:
+                for sender in senders:
+                    sender.kill9()
+            sent = Sent()
+            for sender in senders:
+                sent.native |= sender.acknowledged()
+            for writer in writers:
+                sent.kafka |= writer.acked
+            stored = self._settled(mesh, sent)
+            problems += judge(stored, sent)
+            problems += self._heard_late(mesh, stored)
+            return problems
+
+    def _kill_one(self, mesh: MeshCluster, senders: list[Sender]) -> None:
+        victims: dict[str, Sequence[GatewayProcess | StoreProcess | TowerProcess | Sender]] = {
+            "gateway": (mesh.gateway,),
+            "store": mesh.stores,
+            "tower": (mesh.tower,),
+            "native producer": senders,
+        }
+        kind = self._random.choice(list(victims))
+        victim = self._random.choice(victims[kind])
+        self.killed[kind] += 1
+        victim.kill9()
+        time.sleep(self._random.random() * 0.2)
+        victim.start()
+
+    def _settled(self, mesh: MeshCluster, sent: Sent) -> Stored:
+        """The topic, once it has at least what was acknowledged, or time is over."""
+        wanted = sum(sent.native.values())
+        deadline = time.monotonic() + DONE_SECONDS
+        while True:
+            stored = {n: stored_records(mesh.bootstrap, TOPIC, n) for n in range(PARTITIONS)}
+            native = sum(is_native(record) for pairs in stored.values() for _, record in pairs)
+            self.records = Counter(native=native, kafka=sum(map(len, stored.values())) - native)
+            if native >= wanted or time.monotonic() > deadline:
+                return stored
+            time.sleep(0.2)
+
+    def _heard_late(self, mesh: MeshCluster, stored: Stored) -> list[Problem]:
+        """What a native consumer hears from the beginning is what is in the topic."""
+        wanted = {
+            bytes(record.value or b"")
+            for pairs in stored.values()
+            for _, record in pairs
+            if is_native(record)
+        }
+        heard = trio.run(self._heard, mesh, len(wanted))
+        missing = wanted - heard
+        return [Problem("lost", f"a native consumer does not hear {len(missing)} records")] if missing else []
+
+    async def _heard(self, mesh: MeshCluster, count: int) -> set[bytes]:
+        at = mesh.tower.address
+        found: set[bytes] = set()
+        where = f"{at.host}:{at.port_in}:{at.port_out}"
+        async with dafka.Consumer(SUBJECT, from_beginning=True, tower=where) as records:
+            with trio.move_on_after(DONE_SECONDS):
+                while len(found) < count:
+                    found.add((await records.receive()).content)
+        return found
+
+
+def is_native(record: Record) -> bool:
+    return any(name == ADDRESS for name, _ in record.headers)
+
+
+def main() -> int:
+    """Kill for so long, tell what was found; 1 if something is wrong."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 31))
+    options = parser.parse_args()
+    end = time.monotonic() + options.seconds
+    with tempfile.TemporaryDirectory(prefix="kill-natives-") as name:
+        kills = Kills(Path(name), options.seed)
+        problems = kills.run(lambda: time.monotonic() > end)
+        killed = ", ".join(f"{count} x {kind}" for kind, count in sorted(kills.killed.items()))
+        print(f"seed {options.seed}: killed {killed}")
+        counts = kills.records
+        print(f"in the topic: {counts['native']} native records, {counts['kafka']} of Kafka producers")
+        for problem in problems[:20]:
+            print(problem)
+        print(f"{len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""What is wrong with a topic that native and Kafka producers have written together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tests.differential.batches import Record
+from tests.faults.checker import Problem
+from tests.faults.native_sender import content_of
+
+ADDRESS, SEQUENCE = "dafka.address", "dafka.sequence"
+
+Place = tuple[int, int]
+"""Partition and offset."""
+
+
+@dataclass
+class Sent:
+    """What was acknowledged."""
+
+    native: dict[str, int] = field(default_factory=dict)
+    """Address -> how many of its records, from 0 on."""
+    kafka: dict[bytes, Place] = field(default_factory=dict)
+    """Value -> where it is."""
+
+
+def judge(stored: Mapping[int, Iterable[tuple[int, Record]]], sent: Sent) -> list[Problem]:
+    """By partition all (offset, record) of the topic: each acknowledged record once, those of an address in
+    order, without a gap, in one partition. What was not acknowledged may be there, or not.
+    """
+    problems: list[Problem] = []
+    next_of: dict[str, int] = {}
+    partition_of: dict[str, int] = {}
+    places: dict[bytes, Place] = {}
+    for partition, pairs in stored.items():
+        for offset, record in pairs:
+            value = record.value or b""
+            headers = dict(record.headers)
+            if ADDRESS not in headers:
+                if value in places:
+                    problems.append(Problem("duplicate", f"{value!r} at {places[value]} and {offset}"))
+                places[value] = partition, offset
+                continue
+            address = (headers[ADDRESS] or b"").decode()
+            number = int(headers[SEQUENCE] or b"-1")
+            problems += _out_of_turn(address, number, next_of.get(address, 0))
+            next_of[address] = max(next_of.get(address, 0), number + 1)
+            if partition_of.setdefault(address, partition) != partition:
+                problems.append(Problem("reordered", f"{address} is in several partitions"))
+            if value != content_of(address, number):
+                problems.append(Problem("wrong content", f"record {number} of {address} is {value!r}"))
+    for address, count in sent.native.items():
+        if next_of.get(address, 0) < count:
+            problems.append(
+                Problem("lost", f"{address} has {next_of.get(address, 0)} of {count} acknowledged records")
+            )
+    for value, place in sent.kafka.items():
+        if places.get(value) != place:
+            problems.append(
+                Problem("lost", f"{value!r} was acknowledged at {place}, is at {places.get(value)}")
+            )
+    return problems
+
+
+def _out_of_turn(address: str, number: int, expected: int) -> list[Problem]:
+    if number == expected:
+        return []
+    kind = "duplicate" if number < expected else "lost"
+    return [Problem(kind, f"record {number} of {address} comes where {expected} should")]
