@@ -7,7 +7,7 @@ tasks live in a nursery of the block; what is raised in the block leaves it as i
 from __future__ import annotations
 
 import logging
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypedDict, Unpack
 
@@ -51,6 +51,13 @@ LINGER_SECONDS: Final = 0.2
 
 logger = logging.getLogger(__name__)
 
+
+MAX_RECORD_BYTES: Final = 16 * 1024 * 1024
+"""Of a native record: a link has to carry it at once."""
+
+CALLS_BETWEEN_CHECKPOINTS: Final = 64
+"""What is here already is given, and what has room is published, without a wait: other tasks have their turn
+after so many."""
 
 OUTSIDE: Final = "a producer is used in its block: async with dafka.Producer(...) as producer"
 
@@ -125,10 +132,8 @@ class _Member:
         trace: TracebackType | None,
     ) -> None:
         assert self._open is not None
-        try:
-            await self._open.__aexit__(kind, error, trace)
-        finally:
-            self.has_ended = True
+        self.has_ended = True
+        await self._open.__aexit__(kind, error, trace)
 
 
 @asynccontextmanager
@@ -136,7 +141,7 @@ async def _linked(
     context: Context, node: NativeProducer | NativeConsumer, settings: NativeSettings
 ) -> AsyncIterator[tuple[trio.Nursery, Beacon]]:
     """On the mesh. What is raised in the block leaves it as it is."""
-    failed: Exception | None = None
+    failed: BaseException | None = None
     try:
         beacon = join_mesh(
             context,
@@ -152,13 +157,13 @@ async def _linked(
             await nursery.start(beacon.run)
             try:
                 yield nursery, beacon
-            except Exception as error:  # noqa: BLE001  it is raised again, outside of the nursery
-                failed = error
+            except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001
+                failed = error  # it is raised again, outside of the nursery
             nursery.cancel_scope.cancel()
     finally:
-        context.close()
-    if failed is not None:
-        raise failed
+        node.close()
+        if failed is not None:
+            raise failed
 
 
 class Producer(_Member):
@@ -188,8 +193,13 @@ class Producer(_Member):
         super().__init__(subject, settings, mesh)
         if not 1 <= stores <= MAX_ACKNOWLEDGING_STORES:
             raise ValueError(f"{stores} stores: 1 to {MAX_ACKNOWLEDGING_STORES} can be waited for")
+        if not wait_seconds >= 0:
+            raise ValueError(f"wait_seconds={wait_seconds}: nobody can wait for so long")
         self._stores, self._wait_seconds = stores, wait_seconds
         self._node: NativeProducer | None = None
+        self._beacon: Beacon | None = None
+        """Until the first record: who is there before it is given time to connect."""
+        self._calls = 0
 
     @property
     def address(self) -> str:
@@ -213,11 +223,26 @@ class Producer(_Member):
             raise RuntimeError(OUTSIDE)
         return self._begun
 
-    async def produce(self, content: bytes) -> int:
+    async def produce(self, content: bytes | bytearray | memoryview) -> int:
         """Publish a record; its sequence, from 0 on. Waits while 10,000 records, or 64 MiB of them, are
-        unacknowledged.
+        unacknowledged; and before the first one up to three seconds, so that those who are there hear it.
+
+        Raises TypeError for what is not bytes, ValueError beyond MAX_RECORD_BYTES, trio.ClosedResourceError
+        where the block ends meanwhile.
         """
-        return await self._producing.produce(content)
+        node = self._producing
+        if not isinstance(content, bytes | bytearray | memoryview):
+            raise TypeError(f"a record is bytes, not {type(content).__name__}: encode it")
+        content = bytes(content)  # what is sent again is the same
+        if len(content) > MAX_RECORD_BYTES:
+            raise ValueError(f"a record of {len(content)} bytes: {MAX_RECORD_BYTES} is the most")
+        if self._beacon is not None:
+            await _settle(self._beacon)
+            self._beacon = None
+        self._calls += 1
+        if self._calls % CALLS_BETWEEN_CHECKPOINTS == 0:
+            await trio.lowlevel.checkpoint()
+        return await node.produce(content)
 
     async def drained(self) -> None:
         """Return when everything that was produced is acknowledged."""
@@ -231,19 +256,23 @@ class Producer(_Member):
                 f"{keys.path} may not publish {self._subject!r}: its key has the subjects "
                 f"{', '.join(keys.own.subjects)}. Make one with --subject {self._subject}: 'dafka keys init'"
             )
-        context = Context(keys)
-        node = self._node = NativeProducer(context, self._subject, self._stores)
-        async with _linked(context, node, settings) as (nursery, beacon):
-            nursery.start_soon(_complain, node)
-            await _settle(beacon)
-            yield
-            acknowledged = False
-            with trio.move_on_after(self._wait_seconds):
-                await node.drained()
-                acknowledged = True
-                await trio.sleep(LINGER_SECONDS)
-            if not acknowledged:
-                raise NotAcknowledged(_what_is_missing(node, beacon, self._wait_seconds))
+        with closing(Context(keys)) as context:
+            node = self._node = NativeProducer(context, self._subject, self._stores)
+            async with _linked(context, node, settings) as (nursery, beacon):
+                nursery.start_soon(_complain, node)
+                self._beacon = beacon
+                yield
+                node.takes_no_more()
+                await self._end(node, beacon)
+
+    async def _end(self, node: NativeProducer, beacon: Beacon) -> None:
+        """Raises NotAcknowledged."""
+        with trio.move_on_after(self._wait_seconds):
+            await node.drained()
+            await trio.sleep(LINGER_SECONDS)
+            return
+        if len(node.writer):
+            raise NotAcknowledged(_what_is_missing(node, beacon, self._wait_seconds))
 
 
 class Consumer(_Member):
@@ -268,6 +297,7 @@ class Consumer(_Member):
         super().__init__(subject, settings, mesh)
         self._from_beginning = from_beginning
         self._node: NativeConsumer | None = None
+        self._calls = 0
 
     @property
     def has_more(self) -> bool:
@@ -286,8 +316,15 @@ class Consumer(_Member):
         return self._node
 
     async def receive(self) -> Delivery:
-        """The next record: `address`, `sequence`, `content`. One task at a time."""
-        return await self._consuming.receive()
+        """The next record: `address`, `sequence`, `content`. One task at a time.
+
+        Raises trio.ClosedResourceError where the block ends meanwhile.
+        """
+        node = self._consuming
+        self._calls += 1
+        if self._calls % CALLS_BETWEEN_CHECKPOINTS == 0:
+            await trio.lowlevel.checkpoint()
+        return await node.receive()
 
     def __aiter__(self) -> Self:
         return self
@@ -297,10 +334,10 @@ class Consumer(_Member):
 
     @asynccontextmanager
     async def _member(self) -> AsyncIterator[None]:
-        context = Context(keys_of(self._settings, Role.READER))
-        self._node = NativeConsumer(context, self._subject, from_beginning=self._from_beginning)
-        async with _linked(context, self._node, self._settings):
-            yield
+        with closing(Context(keys_of(self._settings, Role.READER))) as context:
+            self._node = NativeConsumer(context, self._subject, from_beginning=self._from_beginning)
+            async with _linked(context, self._node, self._settings):
+                yield
 
 
 async def _settle(beacon: Beacon) -> None:

@@ -66,7 +66,9 @@ def status(data: Path, as_json: bool) -> None:
     "come. Of several gateways each tells of the partitions that it leads.",
 )
 @click.option(
-    "--addresses", is_flag=True, help="Also each address, and how many of its records are in the topic."
+    "--addresses",
+    is_flag=True,
+    help="Also each address, and the sequence with which it goes on in the topic.",
 )
 @gateway_data_option
 @json_option
@@ -109,10 +111,13 @@ def _show(seen: Sequence[Mapping[str, Any]]) -> None:
     titles = (*columns[:4], "a second", *columns[5:])
     print_table(titles, [[entry[column] for column in columns] for entry in seen])
     named = [
-        (entry["topic"], one["address"], one["partition"], "?" if one["records"] is None else one["records"])
+        (entry["topic"], one["address"], one["partition"], "?" if one["next"] is None else one["next"])
         for entry in seen
         for one in entry.get("named", ())
     ]
     if named:
         click.echo()
-        print_table(("topic", "address", "partition", "records"), named)
+        print_table(("topic", "address", "partition", "next"), named)
+        more = sum(entry["addresses"] for entry in seen) - len(named)
+        if more > 0:
+            click.echo(f"and {more} more addresses")

@@ -8,15 +8,12 @@ from collections.abc import AsyncIterator
 
 import trio
 
-from dafka.native import Consumer, Producer
+from dafka.native import MAX_RECORD_BYTES, Consumer, Producer
 from dafka.settings import NativeSettings
 from mesh.protocol.native_order import Delivery
 
 READ_BYTES = 64 * 1024
 """Bytes read from standard input at a time."""
-
-MAX_LINE_BYTES = 16 * 1024 * 1024
-"""Longest line that becomes a record."""
 
 EXIT_NOT_ACKNOWLEDGED = 2
 """The exit code of `dafka produce` with a line that is too long, as with too few stores."""
@@ -74,8 +71,8 @@ async def _lines() -> AsyncIterator[bytes]:
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             yield line.removesuffix(b"\r")
-        if len(rest) > MAX_LINE_BYTES:
-            raise LineTooLong(f"a line is longer than {MAX_LINE_BYTES} bytes: a record is no larger")
+        if len(rest) > MAX_RECORD_BYTES:
+            raise LineTooLong(f"a line is longer than {MAX_RECORD_BYTES} bytes: a record is no larger")
     if rest:
         yield rest
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -37,7 +38,7 @@ class NativeRequestHandlers:
     async def _subjects(self, request: dict[str, Any]) -> list[dict[str, Any]]:
         """Each topic with a subject; with `addresses` each address of it, too."""
         broker = self._broker
-        intakes = {} if broker.native is None else broker.native.intakes
+        intakes = {} if broker.native is None else dict(broker.native.intakes)
         known: dict[bytes, dict[str, KnownAddress]] = {topic_id: {} for topic_id in intakes}
         for number, (topic_id, address, one) in enumerate(broker.native_addresses.all(), 1):
             if topic_id in known:
@@ -56,22 +57,25 @@ class NativeRequestHandlers:
                 "waiting_bytes": intake.waiting_bytes,
                 "lost": intake.lost,
                 "refused": intake.refused,
-                "rewritten": intake.rewritten,
+                "rewritten": len(intake.rewrites),
             }
             if request.get("addresses"):
-                names = sorted(addresses)[:MAX_NAMED_ADDRESSES]
-                entry["named"] = [_told(intake.topic, name, addresses[name]) for name in names]
+                entry["named"] = named = []
+                for name in nsmallest(MAX_NAMED_ADDRESSES, addresses):
+                    named.append(_told(intake.topic, name, addresses[name]))
+                    if len(named) % LOOKED_AT_ONCE == 0:
+                        await trio.lowlevel.checkpoint()
             told.append(entry)
         return told
 
 
 def _told(topic: Topic, address: str, known: KnownAddress) -> dict[str, Any]:
-    """`records`: how many of it are in the topic; None where another gateway leads the partition, or nobody
-    does yet.
+    """`next`: the sequence with which it goes on in the topic; None where another gateway leads the
+    partition, or nobody does yet.
     """
-    records = None
+    following = None
     if known.partition < len(topic.partitions):
         partition = topic.partitions[known.partition]
         if partition.available:
-            records = next_of(known, partition.producers.state.find(known.producer_id))
-    return {"address": address, "partition": known.partition, "records": records}
+            following = next_of(known, partition.producers.state.find(known.producer_id))
+    return {"address": address, "partition": known.partition, "next": following}

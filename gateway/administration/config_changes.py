@@ -21,7 +21,7 @@ from gateway.administration.config_kinds import (
     TOPIC,
     configs_denied,
 )
-from gateway.answers.element_limit import MAX_CHANGED, check_elements
+from gateway.answers.element_limit import MAX_CONFIGS, check_elements
 from gateway.answers.encoding import answer_of
 from gateway.common.costs import CONFIGS, ELEMENT, LOOKED
 from gateway.common.handlers import Request, Response
@@ -85,7 +85,7 @@ async def _change_resources(
     resources: Sequence[Any] = request.body.resources
     check_elements(len(resources) + sum(len(one.configs) for one in resources), "resources and configs")
     for one in resources:
-        check_elements(len(one.configs), "configs of one resource", MAX_CHANGED)
+        check_elements(len(one.configs), "configs of one resource", MAX_CONFIGS)
     await request.work.before(LOOKED * len(resources))
     times = Counter((one.resource_type, one.resource_name) for one in resources)
     outcomes: list[Outcome] = []

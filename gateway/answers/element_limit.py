@@ -13,9 +13,12 @@ MAX_TOPICS: Final = 20_000
 answer is known already."""
 
 MAX_CHANGED: Final = 10_000
-"""Topics, features, or configs of one resource that a request may change: they are looked at together, to
-find those that are named twice.
+"""Topics or features that one request may change: they are looked at together, to find those that are named
+twice.
 Kafka's own bound is about the same (`QuorumController.MAX_RECORDS_PER_USER_OP`)."""
+
+MAX_CONFIGS: Final = 20_000
+"""Configs of one resource that a request may change, looked at together likewise. There are not a hundred."""
 
 
 def check_elements(count: int, what: str, most: int = MAX_ELEMENTS) -> None:

@@ -76,8 +76,8 @@ def _check_together(values: dict[str, Value]) -> None:
     assert isinstance(policies, list)
     if subject and "compact" in policies:
         raise _invalid(
-            "dafka.native.subject: native records have no key, which those of a compacted topic need. Use "
-            "cleanup.policy=delete, or another topic"
+            "dafka.native.subject: a compacted topic keeps the newest record of each key, and native records "
+            "do not replace each other. Use cleanup.policy=delete, or another topic"
         )
     if values["remote.storage.enable"]:
         raise _invalid(_NO_TIERED_STORAGE)
@@ -88,7 +88,7 @@ def check_native_partition(configs: Mapping[str, str], partitions: int) -> None:
 
     Raises :class:`KafkaError` with INVALID_CONFIG.
     """
-    named = configs.get(NATIVE_PARTITION, HASH)
+    named = str(parse_topic_config(TOPIC_CONFIGS[NATIVE_PARTITION], configs.get(NATIVE_PARTITION, HASH)))
     if named != HASH and int(named) >= partitions:
         raise _invalid(
             f"{NATIVE_PARTITION}: there is no partition {named}, of {partitions} that are numbered from 0 on"

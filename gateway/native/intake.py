@@ -30,10 +30,11 @@ import trio
 from gateway.catalog import keys
 from gateway.common.log_limit import LogLimit
 from gateway.common.printable import printable
+from gateway.log.partition import NO_EPOCH
 from gateway.native.batches import MAX_BATCH_RECORDS, REWRITTEN_HEADER, batch_of
 from gateway.native.positions import MAX_NATIVE_SEQUENCE, next_of
 from mesh.protocol.address_state import life_of
-from mesh.protocol.native_order import counted
+from mesh.protocol.native_order import MAX_REWRITES, counted
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.header import read_header
 
@@ -77,13 +78,11 @@ logger = logging.getLogger(__name__)
 class Fed:
     """One address that this gateway takes up."""
 
-    __slots__ = ("known", "led", "rewritten", "waiting")
+    __slots__ = ("known", "led", "waiting")
 
     def __init__(self, known: KnownAddress, led: Led) -> None:
         self.known = known
         self.led = led
-        self.rewritten: int | None = None
-        """The record of which two contents are known, as long as the address is taken up here."""
         self.waiting: deque[Delivery] = deque()
 
 
@@ -120,8 +119,10 @@ class Intake:
         self.records = 0
         self.refused = 0
         """Records that no batch of the topic may have."""
-        self.rewritten = 0
-        """Addresses that were found to have a record with two contents."""
+        self.rewrites: dict[str, int] = {}
+        """Addresses, and of each a record of which two contents are known; MAX_REWRITES at most."""
+        self._not_fed: dict[str, tuple[int, int]] = {}
+        """Addresses that are not taken up at present: partition, and how many records of them are to come."""
         self.waiting = 0
         """Records that were taken from the hearing and not appended."""
         self.fed: dict[str, Fed] = {}
@@ -150,10 +151,12 @@ class Intake:
 
     @property
     def lag(self) -> int:
-        """Records of addresses that are taken up here, as far as stores have told of them, that are not
-        appended.
+        """Records that are not appended, as far as stores have told of them, of known addresses of partitions
+        that are led here.
         """
-        return self.waiting + self.hearing.order.behind
+        led = [one.check_leader_epoch(NO_EPOCH) is ErrorCode.NONE for one in self.topic.partitions]
+        not_fed = sum(missing for index, missing in self._not_fed.values() if led[index])
+        return self.waiting + self.hearing.order.behind + not_fed
 
     async def run(self) -> None:
         """Take up records until it is stopped."""
@@ -196,16 +199,28 @@ class Intake:
             return None
         if known.partition >= len(self.topic.partitions):
             return None
-        led = self._led_now(known.partition)
-        if led is None or trio.current_time() < led.refuses_until:
-            return None
-        first = next_of(known, led.partition.producers.state.find(known.producer_id))
+        first = self._first_of(known)
         # Of one that has nothing new nothing is kept: stores tell of it for as long as they keep its records.
-        if following <= first or len(led.addresses) >= MAX_FED_OF_PARTITION:
+        if following <= first:
+            self._not_fed.pop(address, None)
             return None
+        led = self._led_now(known.partition)
+        if (
+            led is None
+            or trio.current_time() < led.refuses_until
+            or len(led.addresses) >= MAX_FED_OF_PARTITION
+        ):
+            self._not_fed[address] = known.partition, following - first
+            return None
+        self._not_fed.pop(address, None)
         self.fed[address] = Fed(known, led)
         led.addresses.add(address)
         return first
+
+    def _first_of(self, known: KnownAddress) -> int:
+        """The sequence with which it goes on, as far as is known here."""
+        partition = self.topic.partitions[known.partition]
+        return next_of(known, partition.producers.state.find(known.producer_id))
 
     def _led_now(self, index: int) -> Led | None:
         """A partition that takes records of new addresses."""
@@ -228,6 +243,9 @@ class Intake:
             fed = self.fed.pop(address, None)
             if fed is not None:
                 self._count(fed, -len(fed.waiting), -sum(map(_held, fed.waiting)))
+                missing = self.hearing.order.following(address) - self._first_of(fed.known)
+                if missing > 0:
+                    self._not_fed[address] = fed.known.partition, missing
                 fed.led.addresses.discard(address)
             self._having.pop(address, None)
         self.hearing.order.forget(addresses)
@@ -280,11 +298,9 @@ class Intake:
         rewrites = self.hearing.order.rewrites
         while rewrites:
             address, sequence = rewrites.popitem()
-            fed = self.fed.get(address)
-            if fed is None or fed.rewritten is not None:
+            if address in self.rewrites or len(self.rewrites) >= MAX_REWRITES:
                 continue
-            fed.rewritten = sequence
-            self.rewritten += 1
+            self.rewrites[address] = sequence
             self._limit.warning(
                 "record %d of native address %s came with two contents: topic %s has the first that came, "
                 "and what follows of that address has the header %s. Its producer sent others when it was "
@@ -316,7 +332,7 @@ class Intake:
             now_ms,
             settings.max_message_bytes,
             with_key=settings.native_key_is_address,
-            rewritten=fed.rewritten,
+            rewritten=self.rewrites.get(address),
         )
         if batch is None:
             return self._refuse(fed, "it is larger than max.message.bytes of the topic")

@@ -95,7 +95,7 @@ class NativeTopics:
     @property
     def rewritten(self) -> int:
         """Addresses that were found to have a record with two contents."""
-        return self._ended["rewritten"] + sum(intake.rewritten for intake in self.intakes.values())
+        return self._ended["rewritten"] + sum(len(intake.rewrites) for intake in self.intakes.values())
 
     @property
     def lag(self) -> int:
@@ -130,7 +130,7 @@ class NativeTopics:
                     records=intake.records,
                     lost=intake.lost,
                     refused=intake.refused,
-                    rewritten=intake.rewritten,
+                    rewritten=len(intake.rewrites),
                 )
                 del self.intakes[topic_id]
         for topic_id, topic in wanted.items():

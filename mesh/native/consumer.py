@@ -26,6 +26,7 @@ class NativeConsumer:
         hearing.subscribe()
         self.order, self.resends = hearing.order, hearing.resends
         self._arrived = trio.Event()
+        self._is_open = True
         for answered in (ids.DIRECT_RECORD, ids.DIRECT_HEAD, ids.STORE_HELLO, ids.END):
             node.subscribe(answered + self.requester.encode())
         node.route(
@@ -49,10 +50,17 @@ class NativeConsumer:
             task_status.started()
 
     async def receive(self) -> Delivery:
-        """The next record, of any address. One task at a time."""
+        """The next record, of any address. One task at a time. Raises trio.ClosedResourceError."""
         while not self.order.ready:
+            if not self._is_open:
+                raise trio.ClosedResourceError("the consumer is closed")
             await self._arrived.wait()
         return self.order.take()
+
+    def close(self) -> None:
+        """It does not run any more: who waits for a record is told so."""
+        self._is_open = False
+        self._arrive()
 
     def _arrive(self) -> None:
         self._arrived.set()

@@ -35,6 +35,7 @@ class NativeProducer:
         self.node = node = Node(context)
         self._encoder = RecordEncoder(self.address, subject)
         self._moved = trio.Event()
+        self._takes_more = self._is_open = True
         for message_id in (ids.ACK, ids.FETCH, ids.DIRECT_HEAD):
             node.subscribe(message_id + self.address.encode())
         node.route({Ack: self._on_ack, Fetch: self._on_fetch, DirectHead: self._on_direct_head})
@@ -47,17 +48,33 @@ class NativeProducer:
             task_status.started()
 
     async def produce(self, content: bytes) -> int:
-        """Publish a record; its sequence. Waits while too much is unacknowledged."""
-        while self.writer.full:
+        """Publish a record; its sequence. Waits while too much is unacknowledged. Raises
+        trio.ClosedResourceError.
+        """
+        while self.writer.full and self._takes_more:
             await self._moved.wait()
+        if not self._takes_more:
+            raise trio.ClosedResourceError("the producer takes no more records")
         sequence = self.writer.append(content, trio.current_time())
         self.node.publisher.send(self._encoder.frames(sequence, content))
         return sequence
 
     async def drained(self) -> None:
-        """Return when enough stores have everything that was produced."""
+        """Return when enough stores have everything that was produced. Raises trio.ClosedResourceError."""
         while len(self.writer):
+            if not self._is_open:
+                raise trio.ClosedResourceError("the producer is closed, and not everything was acknowledged")
             await self._moved.wait()
+
+    def takes_no_more(self) -> None:
+        """No further record is taken; who waits to publish one is told so."""
+        self._takes_more = False
+        self._move()
+
+    def close(self) -> None:
+        """It does not run any more: who waits for anything is told so."""
+        self._is_open = self._takes_more = False
+        self._move()
 
     async def _tick(self) -> None:
         writer = self.writer

@@ -230,8 +230,13 @@ class NativeOrder:
     def behind(self) -> int:
         """Records that were published, as far as is known, and not taken by the reader."""
         return len(self.ready) + sum(
-            stream.last + 1 - stream.next for stream in self._lacking.values() if stream.lacks
+            stream.last + 1 - stream.next for stream in self._streams.values() if stream.lacks
         )
+
+    def following(self, address: str) -> int:
+        """The first sequence that is not published yet, as far as is known; 0 of one that is not followed."""
+        stream = self._streams.get(address)
+        return 0 if stream is None else stream.last + 1
 
     def _has_room(self) -> bool:
         return self._ready_bytes < self._limits.ready_bytes

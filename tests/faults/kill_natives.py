@@ -16,8 +16,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from tests.clients.stored import create_replicated_topic, stored_records
 from tests.differential.batches import Record
 from tests.faults.checker import Problem
 from tests.faults.native_judge import ADDRESS, Place, Sent, judge
+from tests.faults.native_sender import content_of
 from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
 from tests.peers.tower import TowerProcess
 
@@ -58,12 +59,16 @@ class Sender:
         where = f"{at.host}:{at.port_in}:{at.port_out}"
         command = [sys.executable, "-m", "tests.faults.native_sender", SUBJECT, where, str(self._stores)]
         with self._errors.open("ab") as errors:
-            self._process = subprocess.Popen([*command, str(self._notes)], stderr=errors)
+            self._process = subprocess.Popen(
+                [*command, str(self._notes)], stdout=subprocess.PIPE, stderr=errors
+            )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == b"ready\n", self._errors.read_text()[-1500:]
 
     def kill9(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
+            self._process.communicate()
 
     def end(self) -> list[Problem]:
         """In order: everything is acknowledged."""
@@ -101,7 +106,11 @@ class KafkaWriter:
         number = 0
         while not self._stop.wait(0.005):
             value = b"kafka %d %d" % (self._number, number)
-            self._producer.produce(TOPIC, value, partition=number % PARTITIONS, on_delivery=self._done)
+            try:
+                self._producer.produce(TOPIC, value, partition=number % PARTITIONS, on_delivery=self._done)
+            except BufferError:
+                self._producer.poll(0.1)  # nothing was acknowledged for long
+                continue
             self._producer.poll(0)
             number += 1
 
@@ -177,41 +186,45 @@ class Kills:
 
     def _settled(self, mesh: MeshCluster, sent: Sent) -> Stored:
         """The topic, once it has at least what was acknowledged, or time is over."""
-        wanted = sum(sent.native.values())
         deadline = time.monotonic() + DONE_SECONDS
         while True:
             stored = {n: stored_records(mesh.bootstrap, TOPIC, n) for n in range(PARTITIONS)}
-            native = sum(is_native(record) for pairs in stored.values() for _, record in pairs)
+            found = Counter(addresses(stored))
+            native = found.total()
             self.records = Counter(native=native, kafka=sum(map(len, stored.values())) - native)
-            if native >= wanted or time.monotonic() > deadline:
+            if all(found[one] >= count for one, count in sent.native.items()) or time.monotonic() > deadline:
                 return stored
             time.sleep(0.2)
 
     def _heard_late(self, mesh: MeshCluster, stored: Stored) -> list[Problem]:
-        """What a native consumer hears from the beginning is what is in the topic."""
-        wanted = {
-            bytes(record.value or b"")
-            for pairs in stored.values()
-            for _, record in pairs
-            if is_native(record)
-        }
-        heard = trio.run(self._heard, mesh, len(wanted))
-        missing = wanted - heard
-        return [Problem("lost", f"a native consumer does not hear {len(missing)} records")] if missing else []
+        """A native consumer hears all that is in the topic, of each address in the same order."""
+        wanted = Counter(addresses(stored))
+        heard = trio.run(self._heard, mesh, wanted)
+        problems = []
+        for address, count in wanted.items():
+            if heard.get(address, [])[:count] != [content_of(address, number) for number in range(count)]:
+                problems.append(Problem("lost", f"a native consumer hears another thing of {address}"))
+        return problems
 
-    async def _heard(self, mesh: MeshCluster, count: int) -> set[bytes]:
+    async def _heard(self, mesh: MeshCluster, wanted: Counter[str]) -> dict[str, list[bytes]]:
         at = mesh.tower.address
-        found: set[bytes] = set()
+        found: dict[str, list[bytes]] = defaultdict(list)
         where = f"{at.host}:{at.port_in}:{at.port_out}"
         async with dafka.Consumer(SUBJECT, from_beginning=True, tower=where) as records:
             with trio.move_on_after(DONE_SECONDS):
-                while len(found) < count:
-                    found.add((await records.receive()).content)
+                while any(len(found[address]) < count for address, count in wanted.items()):
+                    record = await records.receive()
+                    found[record.address].append(record.content)
         return found
 
 
-def is_native(record: Record) -> bool:
-    return any(name == ADDRESS for name, _ in record.headers)
+def addresses(stored: Stored) -> Iterator[str]:
+    """Of each native record in the topic."""
+    for pairs in stored.values():
+        for _, record in pairs:
+            for name, value in record.headers:
+                if name == ADDRESS:
+                    yield (value or b"").decode()
 
 
 def main() -> int:

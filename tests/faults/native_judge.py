@@ -9,7 +9,7 @@ from tests.differential.batches import Record
 from tests.faults.checker import Problem
 from tests.faults.native_sender import content_of
 
-ADDRESS, SEQUENCE = "dafka.address", "dafka.sequence"
+ADDRESS, SEQUENCE, REWRITTEN = "dafka.address", "dafka.sequence", "dafka.rewritten"
 
 Place = tuple[int, int]
 """Partition and offset."""
@@ -46,6 +46,8 @@ def judge(stored: Mapping[int, Iterable[tuple[int, Record]]], sent: Sent) -> lis
             number = int(headers[SEQUENCE] or b"-1")
             problems += _out_of_turn(address, number, next_of.get(address, 0))
             next_of[address] = max(next_of.get(address, 0), number + 1)
+            if REWRITTEN in headers:  # these producers never send another content
+                problems.append(Problem("wrong content", f"record {number} of {address} is marked"))
             if partition_of.setdefault(address, partition) != partition:
                 problems.append(Problem("reordered", f"{address} is in several partitions"))
             if value != content_of(address, number):

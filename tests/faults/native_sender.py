@@ -3,7 +3,7 @@ are acknowledged.
 
     python -m tests.faults.native_sender SUBJECT HOST:IN:OUT STORES FILE
 
-SIGTERM ends it in order: then everything is acknowledged, or it says what is not.
+It says "ready" once SIGTERM ends it in order: then everything is acknowledged, or it says what is not.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ def content_of(address: str, number: int) -> bytes:
 async def send(subject: str, tower: str, stores: int, path: Path) -> None:
     """Until SIGTERM."""
     with path.open("a") as file, trio.open_signal_receiver(signal.SIGTERM) as received:
+        print("ready", flush=True)
         async with (
             dafka.Producer(subject, tower=tower, stores=stores, wait_seconds=60) as producer,
             trio.open_nursery() as nursery,

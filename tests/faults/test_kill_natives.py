@@ -4,13 +4,14 @@ something to find.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.differential.batches import Record
 from tests.faults.kill_natives import Kills
-from tests.faults.native_judge import ADDRESS, SEQUENCE, Sent, judge
+from tests.faults.native_judge import ADDRESS, REWRITTEN, SEQUENCE, Sent, judge
 from tests.faults.native_sender import content_of
 
 KINDS = {"gateway", "store", "tower", "native producer"}
@@ -19,6 +20,10 @@ KINDS = {"gateway", "store", "tower", "native producer"}
 def native(address: str, number: int, content: bytes | None = None) -> Record:
     headers = ((ADDRESS, address.encode()), (SEQUENCE, b"%d" % number))
     return Record(content_of(address, number) if content is None else content, headers=headers)
+
+
+def marked(record: Record) -> Record:
+    return replace(record, headers=(*record.headers, (REWRITTEN, b"0")))
 
 
 def kafka(number: int) -> Record:
@@ -46,6 +51,7 @@ RIGHT = {0: log(native("A", 0), kafka(0), native("A", 1)), 1: log(kafka(1), nati
         ({**RIGHT, 0: log(native("A", 0), kafka(0), native("A", 2))}, ["lost"]),
         ({**RIGHT, 1: log(kafka(1), native("B", 0), native("A", 2))}, ["reordered"]),
         ({**RIGHT, 1: log(kafka(1), native("B", 0, b"another"))}, ["wrong content"]),
+        ({**RIGHT, 1: log(kafka(1), marked(native("B", 0)))}, ["wrong content"]),
     ],
 )
 def test_what_is_wrong_is_found(stored: dict[int, list[tuple[int, Record]]], kinds: list[str]) -> None:

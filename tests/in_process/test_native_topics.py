@@ -346,7 +346,7 @@ def test_operators_are_told_of_subjects_and_addresses(scene: Scene) -> None:
         (told,) = await tell({"addresses": True})
         named = told.pop("named")
         assert told == entry
-        assert [(one["address"], one["records"]) for one in named] == [(a, len(found[a])) for a in addresses]
+        assert [(one["address"], one["next"]) for one in named] == [(a, len(found[a])) for a in addresses]
         await set_subject(scene.broker, "")
         for _ in range(200):
             if not await tell({}):

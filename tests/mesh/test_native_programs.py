@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 import dafka
-from dafka.native import settings_of
+from dafka.native import MAX_RECORD_BYTES, settings_of
 from mesh.protocol.native_order import Delivery
 from tests.peers.mesh import StoreProcess
 from tests.peers.tower import TowerProcess
@@ -91,6 +92,63 @@ def test_what_the_block_raises_leaves_it_as_it_is_and_at_once(tower: TowerProces
         trio.run(main)
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), LookupError("gone")])
+def test_whatever_ends_a_block_leaves_it_in_no_group(tower: TowerProcess, error: BaseException) -> None:
+    async def main() -> None:
+        async with dafka.Consumer(SUBJECT, tower=at(tower)):
+            raise error
+
+    with pytest.raises(type(error)) as raised:
+        trio.run(main)
+    assert raised.value is error
+
+
+def test_who_waits_when_a_block_ends_is_told(tower: TowerProcess) -> None:
+    ended: list[str] = []
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            with pytest.raises(dafka.NotAcknowledged):
+                await block(nursery)
+
+    async def block(nursery: trio.Nursery) -> None:
+        async with (
+            dafka.Consumer("nothing", tower=at(tower)) as records,
+            dafka.Producer(SUBJECT, tower=at(tower), wait_seconds=0) as producer,
+        ):
+            await producer.produce(b"x")
+            nursery.start_soon(closed, "receive", records.receive)
+            nursery.start_soon(closed, "drained", producer.drained)
+            await trio.testing.wait_all_tasks_blocked()
+
+    async def closed(what: str, wait: Callable[[], Awaitable[Any]]) -> None:
+        with pytest.raises(trio.ClosedResourceError):
+            await wait()
+        ended.append(what)
+
+    trio.run(main)
+    assert sorted(ended) == ["drained", "receive"]
+
+
+@pytest.mark.usefixtures("store")
+def test_what_is_published_is_what_was_given(tower: TowerProcess) -> None:
+    """Also where the caller uses its buffer again; and what cannot be a record takes no sequence."""
+
+    async def main() -> None:
+        async with dafka.Producer(SUBJECT, tower=at(tower)) as producer:
+            with pytest.raises(TypeError, match="a record is bytes, not str: encode it"):
+                await producer.produce("text")  # type: ignore[arg-type]
+            with pytest.raises(ValueError, match="16777216 is the most"):
+                await producer.produce(bytes(MAX_RECORD_BYTES + 1))
+            buffer = bytearray(b"one")
+            assert await producer.produce(buffer) == 0
+            buffer[:] = b"two"
+        async with dafka.Consumer(SUBJECT, from_beginning=True, tower=at(tower)) as records:
+            assert [record.content for record in await heard(records, 1)] == [b"one"]
+
+    trio.run(main)
+
+
 @pytest.mark.parametrize(
     ("subject", "options", "told"),
     [
@@ -101,6 +159,8 @@ def test_what_the_block_raises_leaves_it_as_it_is_and_at_once(tower: TowerProces
         ("t", {"tower": ["127.0.0.1", "b:c"]}, "is not HOST or HOST:IN:OUT"),
         ("t", {"mesh_listen": "127.0.0.1:70000"}, "70000"),
         ("t", {"stores": 0}, "1 to 256 can be waited for"),
+        ("t", {"wait_seconds": -1}, "nobody can wait for so long"),
+        ("t", {"wait_seconds": float("nan")}, "nobody can wait for so long"),
     ],
 )
 def test_what_cannot_be_is_refused_at_once(subject: str, options: dict[str, Any], told: str) -> None:

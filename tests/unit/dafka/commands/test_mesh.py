@@ -67,14 +67,15 @@ def shown_subjects(
 
 def test_subjects_with_their_rates_and_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     named = [
-        {"address": "A1", "partition": 0, "records": 7},
-        {"address": "B2", "partition": 1, "records": None},
+        {"address": "A1", "partition": 0, "next": 7},
+        {"address": "B2", "partition": 1, "next": None},
     ]
-    answers = [[subject(10)], [subject(25, named=named)]]
+    answers = [[subject(10)], [subject(25, addresses=5, named=named)]]
     shown, waits = shown_subjects(monkeypatch, answers, "--addresses")
     rows = [line.split() for line in shown.splitlines()]
-    assert rows[1] == ["readings", "sensors", "2", "25", "15", "3", "0", "1", "0"]
-    assert rows[4:] == [["readings", "A1", "0", "7"], ["readings", "B2", "1", "?"]]
+    assert rows[1] == ["readings", "sensors", "5", "25", "15", "3", "0", "1", "0"]
+    assert rows[4:6] == [["readings", "A1", "0", "7"], ["readings", "B2", "1", "?"]]
+    assert rows[6] == ["and", "3", "more", "addresses"]
     assert waits == [commands.RATE_SECONDS]
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.configs.topic_configs import TOPIC_CONFIGS
-from gateway.configs.validation import MAX_VALUE_LENGTH, validate_topic_configs
+from gateway.configs.validation import MAX_VALUE_LENGTH, check_native_partition, validate_topic_configs
 from gateway.configs.values import MAX_QUOTED_LENGTH
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
@@ -91,6 +91,28 @@ def test_our_own_partition_of_native_records(partition: str, allowed: bool) -> N
     assert allowed or "it is hash, or the number of a partition" in str(message)
 
 
+@pytest.mark.parametrize(
+    ("partition", "allowed"),
+    [
+        (None, True),
+        (" hash ", True),
+        ("2", True),
+        (" 2 ", True),
+        ("\x012", True),
+        ("3", False),
+        (" 3", False),
+    ],
+)
+def test_the_partition_of_native_records_has_to_be_there(partition: str | None, allowed: bool) -> None:
+    """As Kafka reads numbers: blanks and all."""
+    configs = validate_topic_configs({} if partition is None else {"dafka.native.partition": partition})
+    if allowed:
+        check_native_partition(configs, 3)
+        return
+    with pytest.raises(KafkaError, match="there is no partition 3, of 3 that are numbered from 0 on"):
+        check_native_partition(configs, 3)
+
+
 @pytest.mark.parametrize(("key", "allowed"), [("none", True), ("address", True), ("sequence", False)])
 def test_our_own_key_of_native_records(key: str, allowed: bool) -> None:
     code, message = verdict({"dafka.native.key": key})
@@ -99,10 +121,10 @@ def test_our_own_key_of_native_records(key: str, allowed: bool) -> None:
 
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
-def test_native_records_have_no_key(policy: str) -> None:
+def test_native_records_do_not_replace_each_other(policy: str) -> None:
     code, message = verdict({"dafka.native.subject": "readings", "cleanup.policy": policy})
     assert code == ErrorCode.INVALID_CONFIG
-    assert "native records have no key" in str(message)
+    assert "native records do not replace each other" in str(message)
     assert verdict({"dafka.native.subject": "", "cleanup.policy": policy}) == (0, None)
 
 
