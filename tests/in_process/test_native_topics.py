@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from dafka.processes.standalone import Standalone
 from gateway.broker import Broker
 from gateway.log.partition import Partition
 from gateway.native.batches import ADDRESS_HEADER, REWRITTEN_HEADER, SEQUENCE_HEADER, batch_of
+from gateway.native.intake import Intake
 from mesh.protocol.native_order import Delivery
 from tests.in_process.in_process import running
 from tests.in_process.natives import native_producer
@@ -324,6 +325,45 @@ def test_a_record_with_two_contents_is_told(scene: Scene) -> None:
         assert marks == {0: None, 1: None, 2: None, 3: b"1", 4: b"1"}
 
     trio.run(scene.live, act)
+
+
+def test_what_a_topic_does_not_take_is_its_lag(scene: Scene) -> None:
+    async def act(server: Standalone) -> None:
+        native = scene.broker.native
+        assert native is not None
+        async with native_producer(server, SUBJECT) as producer:
+            address = producer.address
+            await producer.produce(content(address, 0))
+            await scene.wait_for(1)
+            with scene.monkeypatch.context() as refusing:
+                refusing.setattr(Partition, "append_native", refused)
+                for number in range(1, 6):
+                    await producer.produce(content(address, number))
+                await until(lambda: native.lag == 5)
+                # It is tried again and again meanwhile, and nothing of it is kept in between.
+                assert await lags(native.intakes.values(), 100) == {5}
+            assert await scene.wait_for(6) == {address: whole(address, 6)}
+            await until(lambda: native.lag == 0)
+
+    def refused(*_: object) -> None:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "a test")
+
+    async def lags(intakes: Iterable[Intake], looks: int) -> set[int]:
+        found = set()
+        for _ in range(looks):
+            found.add(sum(intake.lag for intake in intakes))
+            await trio.sleep(0.01)
+        return found
+
+    trio.run(scene.live, act)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    for _ in range(1000):
+        if is_so():
+            return
+        await trio.sleep(0.02)
+    raise AssertionError("it does not come to that")
 
 
 def test_operators_are_told_of_subjects_and_addresses(scene: Scene) -> None:
