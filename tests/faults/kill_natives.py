@@ -28,10 +28,11 @@ import dafka
 from tests.clients.stored import create_replicated_topic, stored_records
 from tests.differential.batches import Record
 from tests.faults.checker import Problem
-from tests.faults.native_judge import ADDRESS, Place, Sent, judge
+from tests.faults.native_judge import ADDRESS, Sent, judge
 from tests.faults.native_sender import content_of
 from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
 from tests.peers.tower import TowerProcess
+from tests.spark.writer import Place
 
 TOPIC, SUBJECT, PARTITIONS = "mixed", "sensors", 3
 STORES_OF_SENDERS: Final = (1, 2, 2)

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from tests.differential.batches import Record
 from tests.faults.checker import Problem
 from tests.faults.native_sender import content_of
+from tests.spark.writer import Place, is_at
 
 ADDRESS, SEQUENCE, REWRITTEN = "dafka.address", "dafka.sequence", "dafka.rewritten"
-
-Place = tuple[int, int]
-"""Partition and offset."""
 
 
 @dataclass
@@ -58,7 +56,7 @@ def judge(stored: Mapping[int, Iterable[tuple[int, Record]]], sent: Sent) -> lis
                 Problem("lost", f"{address} has {next_of.get(address, 0)} of {count} acknowledged records")
             )
     for value, place in sent.kafka.items():
-        if places.get(value) != place:
+        if not is_at(places.get(value), place):
             problems.append(
                 Problem("lost", f"{value!r} was acknowledged at {place}, is at {places.get(value)}")
             )

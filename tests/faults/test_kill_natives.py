@@ -13,6 +13,7 @@ from tests.differential.batches import Record
 from tests.faults.kill_natives import Kills
 from tests.faults.native_judge import ADDRESS, REWRITTEN, SEQUENCE, Sent, judge
 from tests.faults.native_sender import content_of
+from tests.spark.writer import Place, is_at
 
 KINDS = {"gateway", "store", "tower", "native producer"}
 
@@ -44,6 +45,7 @@ RIGHT = {0: log(native("A", 0), kafka(0), native("A", 1)), 1: log(kafka(1), nati
         (RIGHT, []),
         ({**RIGHT, 2: log(native("C", 0), native("C", 1), kafka(9))}, []),  # not acknowledged, and there
         ({**RIGHT, 1: log(kafka(1))}, ["lost"]),
+        ({**RIGHT, 0: log(native("A", 0), native("A", 1))}, ["lost"]),
         ({**RIGHT, 1: log(native("B", 0))}, ["lost"]),
         ({**RIGHT, 1: log(native("B", 0), kafka(1))}, ["lost"]),  # not where it was acknowledged
         ({**RIGHT, 1: log(kafka(1), native("B", 0), native("B", 0))}, ["duplicate"]),
@@ -56,6 +58,20 @@ RIGHT = {0: log(native("A", 0), kafka(0), native("A", 1)), 1: log(kafka(1), nati
 )
 def test_what_is_wrong_is_found(stored: dict[int, list[tuple[int, Record]]], kinds: list[str]) -> None:
     assert [problem.kind for problem in judge(stored, SENT)] == kinds
+
+
+@pytest.mark.parametrize(
+    ("found", "acked", "is_right"),
+    [
+        ((0, 5), (0, 5), True),
+        ((0, 5), (0, -1001), True),  # it is known to be there, and not where
+        ((0, 5), (1, -1001), False),
+        ((0, 5), (0, 6), False),
+        (None, (0, -1001), False),
+    ],
+)
+def test_where_a_record_was_acknowledged(found: Place | None, acked: Place, is_right: bool) -> None:
+    assert is_at(found, acked) == is_right
 
 
 @pytest.mark.slow

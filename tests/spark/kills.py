@@ -31,7 +31,6 @@ def main() -> int:
                 try:
                     with cluster.killed_in_turn(arguments.kill_every):
                         work.run(lambda: time.monotonic() > end)
-                    work.finish()
                 except AssertionError as error:
                     print(f"after {cluster.kills} kills: {error}\n{cluster.tail()}", flush=True)
                     return 1

@@ -22,4 +22,3 @@ def test_each_gateway_is_killed(spark: SparkSession, tmp_path: Path) -> None:
         work = OverKills(spark, cluster, tmp_path)
         with cluster.killed_in_turn(1.0):
             work.run(lambda: cluster.kills >= GATEWAYS and work.rounds > GATEWAYS)
-        work.finish()

@@ -1,4 +1,8 @@
-"""A producer beside Spark: what it sent, and where that was acknowledged."""
+"""A producer beside Spark: what it sent, and where that was acknowledged.
+
+Of a batch whose answer was lost, and behind which another one was taken, librdkafka knows that it is in the
+log and not where (`rd_kafka_dr_implicit_ack`): its records are acknowledged at offset -1001.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,15 @@ import threading
 from typing import Any
 
 from confluent_kafka import Producer
+
+Place = tuple[int, int]
+"""Partition and offset."""
+
+
+def is_at(found: Place | None, acked: Place) -> bool:
+    """Whether a record is where it was acknowledged."""
+    partition, offset = acked
+    return found is not None and found[0] == partition and (offset < 0 or found[1] == offset)
 
 
 class Writer:
@@ -18,7 +31,8 @@ class Writer:
         self._topic, self._partitions = topic, partitions
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
-        self.acked: dict[bytes, tuple[int, int]] = {}
+        self.acked: dict[bytes, Place] = {}
+        """Value -> partition and offset; below 0 it is not known which."""
         self._thread.start()
 
     def _run(self) -> None:
