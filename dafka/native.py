@@ -111,8 +111,15 @@ class _Member:
         self._subject = parse_subject(subject)
         self._settings = settings_of(mesh) if settings is None else settings
         self._open: AbstractAsyncContextManager[None] | None = None
+        self._calls = 0
         self.has_ended = False
         """Its block is over: nothing more can be done with it."""
+
+    async def _give_way(self) -> None:
+        """What needs no wait lets other tasks run all the same, now and then."""
+        self._calls += 1
+        if self._calls % CALLS_BETWEEN_CHECKPOINTS == 0:
+            await trio.lowlevel.checkpoint()
 
     def _member(self) -> AbstractAsyncContextManager[None]:
         raise NotImplementedError
@@ -199,7 +206,6 @@ class Producer(_Member):
         self._node: NativeProducer | None = None
         self._beacon: Beacon | None = None
         """Until the first record: who is there before it is given time to connect."""
-        self._calls = 0
 
     @property
     def address(self) -> str:
@@ -239,9 +245,7 @@ class Producer(_Member):
         if self._beacon is not None:
             await _settle(self._beacon)
             self._beacon = None
-        self._calls += 1
-        if self._calls % CALLS_BETWEEN_CHECKPOINTS == 0:
-            await trio.lowlevel.checkpoint()
+        await self._give_way()
         return await node.produce(content)
 
     async def drained(self) -> None:
@@ -297,7 +301,6 @@ class Consumer(_Member):
         super().__init__(subject, settings, mesh)
         self._from_beginning = from_beginning
         self._node: NativeConsumer | None = None
-        self._calls = 0
 
     @property
     def has_more(self) -> bool:
@@ -321,9 +324,7 @@ class Consumer(_Member):
         Raises trio.ClosedResourceError where the block ends meanwhile.
         """
         node = self._consuming
-        self._calls += 1
-        if self._calls % CALLS_BETWEEN_CHECKPOINTS == 0:
-            await trio.lowlevel.checkpoint()
+        await self._give_way()
         return await node.receive()
 
     def __aiter__(self) -> Self:

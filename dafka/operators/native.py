@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from gateway.native.positions import next_of
+from gateway.native.positions import next_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,5 +77,5 @@ def _told(topic: Topic, address: str, known: KnownAddress) -> dict[str, Any]:
     if known.partition < len(topic.partitions):
         partition = topic.partitions[known.partition]
         if partition.available:
-            following = next_of(known, partition.producers.state.find(known.producer_id))
+            following = next_in(partition, known)
     return {"address": address, "partition": known.partition, "next": following}

@@ -32,14 +32,14 @@ from gateway.common.log_limit import LogLimit
 from gateway.common.printable import printable
 from gateway.log.partition import NO_EPOCH
 from gateway.native.batches import MAX_BATCH_RECORDS, REWRITTEN_HEADER, batch_of
-from gateway.native.positions import MAX_NATIVE_SEQUENCE, next_of
+from gateway.native.positions import MAX_NATIVE_SEQUENCE, next_in
 from mesh.protocol.address_state import life_of
-from mesh.protocol.native_order import MAX_REWRITES, counted
+from mesh.protocol.native_order import counted
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.header import read_header
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from gateway.cluster.native_addresses import KnownAddress, NativeAddresses
     from gateway.log.context import LogContext
@@ -119,8 +119,8 @@ class Intake:
         self.records = 0
         self.refused = 0
         """Records that no batch of the topic may have."""
-        self.rewrites: dict[str, int] = {}
-        """Addresses, and of each a record of which two contents are known; MAX_REWRITES at most."""
+        self._rewrites_said = 0
+        """How many of the hearing's are in the log."""
         self._not_fed: dict[str, tuple[int, int]] = {}
         """Addresses that are not taken up at present: partition, and how many records of them are to come."""
         self.waiting = 0
@@ -148,6 +148,11 @@ class Intake:
     def lost(self) -> int:
         """Records that no store had any more when their turn came."""
         return self.hearing.order.skipped
+
+    @property
+    def rewrites(self) -> Mapping[str, int]:
+        """Addresses, and of each a record of which two contents are known."""
+        return self.hearing.order.rewrites
 
     @property
     def lag(self) -> int:
@@ -199,7 +204,7 @@ class Intake:
             return None
         if known.partition >= len(self.topic.partitions):
             return None
-        first = self._first_of(known)
+        first = next_in(self.topic.partitions[known.partition], known)
         # Of one that has nothing new nothing is kept: stores tell of it for as long as they keep its records.
         if following <= first:
             self._not_fed.pop(address, None)
@@ -216,11 +221,6 @@ class Intake:
         self.fed[address] = Fed(known, led)
         led.addresses.add(address)
         return first
-
-    def _first_of(self, known: KnownAddress) -> int:
-        """The sequence with which it goes on, as far as is known here."""
-        partition = self.topic.partitions[known.partition]
-        return next_of(known, partition.producers.state.find(known.producer_id))
 
     def _led_now(self, index: int) -> Led | None:
         """A partition that takes records of new addresses."""
@@ -243,7 +243,7 @@ class Intake:
             fed = self.fed.pop(address, None)
             if fed is not None:
                 self._count(fed, -len(fed.waiting), -sum(map(_held, fed.waiting)))
-                missing = self.hearing.order.following(address) - self._first_of(fed.known)
+                missing = self.hearing.order.following(address) - next_in(fed.led.partition, fed.known)
                 if missing > 0:
                     self._not_fed[address] = fed.known.partition, missing
                 fed.led.addresses.discard(address)
@@ -295,12 +295,8 @@ class Intake:
                 self._count(fed, 1, _held(delivery))
 
     def _note_rewrites(self) -> None:
-        rewrites = self.hearing.order.rewrites
-        while rewrites:
-            address, sequence = rewrites.popitem()
-            if address in self.rewrites or len(self.rewrites) >= MAX_REWRITES:
-                continue
-            self.rewrites[address] = sequence
+        for address, sequence in islice(self.rewrites.items(), self._rewrites_said, None):
+            self._rewrites_said += 1
             self._limit.warning(
                 "record %d of native address %s came with two contents: topic %s has the first that came, "
                 "and what follows of that address has the header %s. Its producer sent others when it was "

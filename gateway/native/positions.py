@@ -14,6 +14,7 @@ from gateway.log.idempotence.producer import MAX_SEQUENCE
 if TYPE_CHECKING:
     from gateway.cluster.native_addresses import KnownAddress
     from gateway.log.idempotence.producer import Producer
+    from gateway.log.partition import Partition
 
 SEQUENCE_BITS: Final = 31
 
@@ -51,3 +52,8 @@ def next_of(known: KnownAddress, producer: Producer | None) -> int:
     if producer is None or not producer.batches:
         return known.next
     return max(known.next, native_sequence_of(producer.epoch, producer.last_sequence) + 1)
+
+
+def next_in(partition: Partition, known: KnownAddress) -> int:
+    """The native sequence with which an address goes on in its partition, as far as that is known here."""
+    return next_of(known, partition.producers.state.find(known.producer_id))

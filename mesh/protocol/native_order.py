@@ -56,7 +56,7 @@ TRIES_BEFORE_SKIP = 4
 
 
 MAX_REWRITES = 1_000
-"""Addresses with a record that came with two contents, which wait for the reader to look at them."""
+"""Addresses with a record that came with two contents; of more nothing is said."""
 
 Begin = Callable[[str, int], int | None]
 """(address, the first sequence that is published from now on) -> the sequence that is delivered first; None:
@@ -182,7 +182,7 @@ class NativeOrder:
         """Records that found no room: they are asked for again."""
         self.refused_addresses = 0
         self.rewrites: dict[str, int] = {}
-        """Addresses, and of each the first record that came with two contents; who looks takes them away."""
+        """Addresses as they were found out, and of each the first record that came with two contents."""
         self._streams: dict[str, Stream] = {}
         self._lacking: dict[str, Stream] = {}
         self._ready_bytes = 0

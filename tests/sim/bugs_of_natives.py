@@ -32,10 +32,10 @@ def _progress_outside_the_log() -> AbstractContextManager[object]:
         remembered[fed.known.producer_id] = delivery.sequence + 1
         return delivery
 
-    def of_memory(known: KnownAddress, _producer: Any) -> int:
+    def of_memory(_partition: Any, known: KnownAddress) -> int:
         return remembered.get(known.producer_id, 0)
 
-    planted = both(patch.object(intake, "next_of", of_memory), patch.object(Intake, "_done", noting))
+    planted = both(patch.object(intake, "next_in", of_memory), patch.object(Intake, "_done", noting))
     return both(planted, _unchecked())
 
 
