@@ -31,7 +31,7 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from gateway.security.scram import Hash
 from tests.differential.wire import Connection
 from tests.peers.certificates import self_signed
-from tests.peers.probe import free_ports
+from tests.peers.ports import free_ports
 from tests.peers.standalone import READY, Standalone
 from tests.unit.gateway.api.test_delegation_tokens import CREATE, DESCRIBE, EXPIRE, RENEW
 from tests.unit.gateway.api.test_delegation_tokens import request as about_tokens

@@ -24,7 +24,7 @@ from tests.bench import clients
 from tests.bench.facts import machine, say
 from tests.bench.wire import messages
 from tests.bench.wire.connection import Connection
-from tests.peers.probe import free_ports
+from tests.peers.ports import free_ports
 from tests.peers.standalone import Standalone
 from wireproto.kafka.api_keys import ApiKey
 from wireproto.kafka.errors import ErrorCode

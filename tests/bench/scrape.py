@@ -3,7 +3,7 @@
 import urllib.request
 
 from tests.peers.mesh import GatewayProcess, StoreProcess
-from tests.peers.probe import free_ports
+from tests.peers.ports import free_ports
 
 
 class Metrics:

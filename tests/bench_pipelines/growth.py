@@ -34,7 +34,7 @@ from tests.bench_pipelines.archive import PARTITIONS, TOPIC, put_numbered
 from tests.bench_pipelines.frame import sizes, spark_in
 from tests.clients.stored import create_topic
 from tests.peers.maven import pipeline_jars
-from tests.peers.probe import free_ports
+from tests.peers.ports import free_ports
 from tests.peers.standalone import Standalone
 
 STEPS = 10

@@ -21,7 +21,7 @@ from tests.clients.test_java import consume as consume_with_java
 from tests.differential.batches import Record, batch
 from tests.differential.wire import Connection
 from tests.peers.maven import KAFKA_VERSION
-from tests.peers.probe import free_ports
+from tests.peers.ports import free_ports
 from tests.peers.standalone import Standalone
 
 PARTITIONS = 200

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.docs.constants_page import ROOT
-from tests.peers.probe import free_ports
+from tests.peers.ports import free_ports
 
 ADDRESS = "127.0.0.1:9092"
 """What pages call the server; commands get a port that is free instead."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from tests.faults.mesh_scene import WAIT_SECONDS
 from tests.peers.mesh import MeshCluster
-from tests.peers.probe import free_ports
+from tests.peers.ports import free_ports
 
 
 def scrub_often(mesh: MeshCluster) -> Sequence[int]:

@@ -28,7 +28,7 @@ from tests.faults.history import History
 from tests.faults.mesh_scene import Scene, await_other_store
 from tests.peers.etcd import Etcd
 from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
-from tests.peers.probe import free_ports
+from tests.peers.ports import free_ports
 from tests.peers.process import ServerEnded
 
 TOPIC = "orders"

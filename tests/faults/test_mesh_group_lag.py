@@ -16,7 +16,8 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, 
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.faults.several_gateways import PARTITIONS, SECONDS, TOPIC, clients_of, create
-from tests.peers.supervised import Supervised, free_ports_in_a_row
+from tests.peers.ports import free_ports_in_a_row
+from tests.peers.supervised import Supervised
 
 pytestmark = pytest.mark.slow
 

@@ -19,7 +19,7 @@ from tests.differential.batches import batch_of
 from tests.differential.wire import Connection
 from tests.faults.mesh_scene import WAIT_SECONDS, await_other_store
 from tests.peers.mesh import MeshCluster, StoreProcess
-from tests.peers.probe import free_ports
+from tests.peers.ports import free_ports
 from tests.peers.process import ServerEnded
 
 TOPIC = "orders"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.monitoring.rules import quick_rules
-from tests.peers.probe import free_ports
+from tests.peers.ports import free_ports
 from tests.peers.process import ServerProcess
 from tests.peers.requirements import require
 

@@ -16,7 +16,7 @@ from tests.faults.disks import SmallDisk
 from tests.monitoring.prometheus import Prometheus
 from tests.monitoring.rules import SHORTEST_RANGE_SECONDS
 from tests.peers.mesh import MeshCluster
-from tests.peers.probe import free_ports
+from tests.peers.ports import free_ports
 from tests.peers.requirements import require
 
 MIB: Final = 1024 * 1024

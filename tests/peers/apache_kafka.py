@@ -8,7 +8,8 @@ from typing import Self
 
 from tests.peers.java import SHORT_LIVED, java_command, java_tool
 from tests.peers.maven import KAFKA_VERSION, kafka_jars
-from tests.peers.probe import broker_count, free_ports
+from tests.peers.ports import free_ports
+from tests.peers.probe import broker_count
 from tests.peers.process import ServerEnded, ServerProcess
 
 # Kafka's own start script gives these: for those who measure it.

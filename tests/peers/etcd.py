@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import ssl
 import time
 import urllib.request
@@ -14,24 +13,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from tests.peers.ports import free_ports
 from tests.peers.process import ServerProcess
 from tests.peers.requirements import require
 
 ELECTION_SECONDS = 30.0
 AGAIN_SECONDS = 0.1
 ASK_SECONDS = 5.0
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on; a member has to know those of the others before they start."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 class Certificates(Protocol):

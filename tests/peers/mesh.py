@@ -11,6 +11,7 @@ from dafka.operators.socket import ask
 from mesh.protocol.address_state import AddressState
 from mesh.store.db import Database
 from mesh.store.ranges import read_records
+from tests.peers.ports import free_ports
 from tests.peers.process import ServerProcess
 from tests.peers.tower import TowerProcess
 
@@ -90,6 +91,7 @@ class GatewayProcess(ServerProcess):
 
     def launch(self) -> None:
         """Start it without waiting."""
+        self.port = self.port or free_ports(1)[0]
         own = ["gateway", "--data", str(self.data), "--stores", str(self._stores)]
         own += _to(self._tower, *self.more_towers)
         listen = ["--listen", f"{self.host}:{self.port}"]

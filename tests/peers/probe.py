@@ -22,15 +22,3 @@ def broker_count(host: str, port: int) -> int | None:
         return None
     assert correlation_id == 7
     return int(brokers)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports on 127.0.0.1 that nobody used a moment ago; another process may take one before you do."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

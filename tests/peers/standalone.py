@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from tests.peers.ports import free_ports
 from tests.peers.process import ServerProcess
 
 READY = re.compile(r"^Kafka is ready on (\S+):(\d+).*\n", re.MULTILINE)
@@ -73,7 +74,8 @@ class Standalone(ServerProcess):
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def launch(self) -> None:
-        """Start it without waiting; with a port of its choice the first time and the same one after."""
+        """Start it without waiting, on the same port each time."""
+        self.port = self.port or free_ports(1)[0]
         listen = f"{self._protocol}://{self.host}:{self.port}"
         own = ["standalone", "--listen", listen, "--data", str(self.data)]
         self._spawn([*self._wrapper, *self._program, *own, *self.arguments])

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-import random
 import re
 import signal
-import socket
 import sys
 import time
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
+from tests.peers.ports import free_ports_in_a_row
 from tests.peers.process import STOP_TIMEOUT_SECONDS, ServerProcess
 
 MOST_GATEWAYS = 4
-PORTS_OF_SERVERS = (21_000, 32_000)
 
 IS_PROCESS = re.compile(r"(\S+) is process (\d+)$", re.MULTILINE)
 
@@ -73,22 +70,6 @@ class Supervised(ServerProcess):
         while left := [name for name, pid in self.pids.items() if _is_there(pid)]:
             assert time.monotonic() < deadline, f"left: {left}"
             time.sleep(0.01)
-
-
-def free_ports_in_a_row(count: int) -> int:
-    """The first of so many that follow each other and are free at this moment; below those that the system
-    gives to connections, any of which may take one before it is listened on.
-    """
-    while True:
-        first = random.randrange(*PORTS_OF_SERVERS)
-        try:
-            with ExitStack() as held:
-                for port in range(first, first + count):
-                    made = held.enter_context(socket.socket())
-                    made.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return first
 
 
 def _is_there(pid: int) -> bool:

@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Self
 
 from mesh.protocol.endpoints import TowerAddress
+from tests.peers.ports import free_ports
 from tests.peers.process import ServerProcess
 
 READY = re.compile(r"^Tower is ready on (\S+):(\d+):(\d+)\n", re.MULTILINE)
 
 
 class TowerProcess(ServerProcess):
-    """A context manager around a running `dafka tower` on ports of its choice, the same after a restart."""
+    """A context manager around a running `dafka tower` on free ports, the same after a restart."""
 
     def __init__(self, directory: Path, *arguments: str) -> None:
         super().__init__(directory)
@@ -38,6 +39,8 @@ class TowerProcess(ServerProcess):
 
     def launch(self) -> None:
         """Start it without waiting."""
+        if not self.port_in:
+            self.port_in, self.port_out = free_ports(2)
         ports = ("--port-in", str(self.port_in), "--port-out", str(self.port_out))
         self._spawn([*self.python, "-m", "dafka.cli", "tower", *ports, *self.arguments])
 

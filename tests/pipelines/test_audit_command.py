@@ -18,7 +18,7 @@ from dafka_pipeline.kafka.options import KafkaOptions
 from tests.clients.sample import small_records
 from tests.clients.stored import put
 from tests.peers.maven import pipeline_jars
-from tests.peers.probe import free_ports
+from tests.peers.ports import free_ports
 from tests.pipelines.tables import Rows, altered_copy
 from tests.pipelines.test_audit_kafka import archive_of
 

@@ -18,7 +18,7 @@ from tests.clients.stored import create_topic, put
 from tests.differential.batches import Record
 from tests.differential.wire import Connection
 from tests.peers.apache_kafka import ApacheKafka
-from tests.peers.probe import free_ports
+from tests.peers.ports import free_ports
 
 STEP_MS = 1000
 

@@ -26,7 +26,7 @@ from dafka_pipeline.producing.stream_file import parse_stream
 from tests.clients.sample import small_records
 from tests.clients.stored import committed_records, create_topic, put
 from tests.faults.proxy import OUT, Proxy
-from tests.peers.probe import free_ports
+from tests.peers.ports import free_ports
 from tests.peers.standalone import Standalone
 from tests.pipelines.archiving import archive_once
 from tests.pipelines.processes import ROOT
