@@ -15,6 +15,7 @@ from gateway.common.settings import LogSettings
 from gateway.fetch.sessions import FetchSessions
 from gateway.groups.coordinator import Coordinator
 from gateway.log.context import LogContext
+from gateway.native.publishing import Publishing
 from gateway.native.topics import NativeTopics
 from gateway.peers.log_ends import LogEnds
 from gateway.peers.opening import Opening, PeerSecurity
@@ -69,6 +70,8 @@ class Broker(Cluster):
         self.log_ends = LogEnds(self.gateways, self.peers)
         self.native = None if subjects is None else NativeTopics(self, subjects)
         """Native records on their way into topics."""
+        self.publishing = None if subjects is None else Publishing(self, subjects.requests)
+        """Topics whose values native programs can read."""
 
     async def run(self) -> None:
         """The background work of the log, on topics, and with other gateways, for ever. Groups have their own
@@ -80,6 +83,8 @@ class Broker(Cluster):
             nursery.start_soon(self.after_loss.run)
             if self.native is not None:
                 nursery.start_soon(self.native.run)
+            if self.publishing is not None:
+                nursery.start_soon(self.publishing.run)
             if self.peers is not None:
                 nursery.start_soon(self.peers.run)
                 nursery.start_soon(self.log_ends.run)

@@ -27,6 +27,7 @@ from gateway.common.costs import CONFIGS, ELEMENT, LOOKED
 from gateway.common.handlers import Request, Response
 from gateway.common.topic_names import invalid_topic_name
 from gateway.configs.broker_validation import validate_broker_configs
+from gateway.configs.effective import effective_topic_configs
 from gateway.configs.internal import check_internal_configs
 from gateway.configs.validation import check_native_partition, validate_topic_configs
 from gateway.configs.values import quoted
@@ -133,6 +134,7 @@ async def _change_topic(broker: Cluster, name: str, change: Change, *, validate_
         check_internal_configs(name, valid)
         if topic is not None:
             check_native_partition(valid, len(topic.partitions))
+            broker.subject_names.check(broker.topics, name, effective_topic_configs(valid))
         return valid
 
     if topic is None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.common.log_limit import warn_once
 from gateway.common.topic_names import invalid_topic_name
+from gateway.configs.effective import effective_topic_configs
 from gateway.configs.internal import new_internal_configs
 from gateway.configs.validation import check_native_partition, validate_topic_configs
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -70,6 +71,7 @@ def check_new_topic(
     else:
         partitions, replication_factor = _check_numbers(broker, partitions, replication_factor)
     check_native_partition(kept, partitions)
+    broker.subject_names.check(broker.topics, name, effective_topic_configs(kept))
     broker.topics.check_room(maker, partitions)
     return NewTopic(name, partitions, replication_factor, kept, maker)
 
@@ -104,6 +106,7 @@ def _check_name(broker: Cluster, name: str) -> None:
         raise KafkaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
         )
+    broker.subject_names.check_name(name)
 
 
 def _check_numbers(broker: Cluster, partitions: int, replication_factor: int) -> tuple[int, int]:

@@ -29,6 +29,7 @@ from gateway.cluster.replacement import Replacement
 from gateway.cluster.scram_users import Change, Refusal, ScramUsers, Upsertion
 from gateway.cluster.slot_leadership import SlotLeadership
 from gateway.cluster.stores import Stores
+from gateway.cluster.subject_names import SubjectNames
 from gateway.cluster.topics import Topics, build_topic, load_topics, topic_record
 from gateway.common.log_limit import LogLimit
 from gateway.common.settings import LogSettings
@@ -139,6 +140,7 @@ class Cluster:
             for topic in self.topics.all():
                 self.leading.place(topic.partitions)
         self.native_addresses = NativeAddresses(context.catalog)
+        self.subject_names = SubjectNames()
         self.following = Following(
             context, self.topics, self.dynamic, stores, self.recovery, self.leading, self.features,
             {

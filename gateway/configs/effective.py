@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.configs.checks import HASH
-from gateway.configs.topic_configs import KEY_ADDRESS, TOPIC_CONFIGS
+from gateway.configs.topic_configs import KEY_ADDRESS, PUBLISH_VALUES, TOPIC_CONFIGS
 from gateway.configs.validation import parse_topic_config
 from gateway.configs.values import InvalidValue, Value
 from wireproto.records.compression import Codec
@@ -69,6 +69,10 @@ class EffectiveTopicConfigs:
     """The partition that they come into; None: by a hash of their address."""
     native_key_is_address: bool = False
     """Their address is their key; else they have none."""
+    publishes_values: bool = False
+    """Native programs can read the values of its records."""
+    publish_subject: str = ""
+    """The subject under which they do; "": see `gateway.native.subjects`."""
 
     @property
     def opens_batches(self) -> bool:
@@ -130,6 +134,8 @@ def effective_topic_configs(
         native_subject=native_subject,
         native_partition=None if native_partition == HASH else int(native_partition),
         native_key_is_address=value("dafka.native.key") == KEY_ADDRESS,
+        publishes_values=value("dafka.publish") == PUBLISH_VALUES,
+        publish_subject=str(value("dafka.publish.subject")),
     )
 
 

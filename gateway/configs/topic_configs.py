@@ -25,6 +25,8 @@ from gateway.configs.values import ConfigType
 
 KEY_NONE: Final = "none"
 KEY_ADDRESS: Final = "address"
+PUBLISH_OFF: Final = "off"
+PUBLISH_VALUES: Final = "values"
 
 LONG_MAX: Final = (1 << 63) - 1
 """Java's largest `long`: the most that Kafka lets such a config be."""
@@ -182,6 +184,32 @@ _RETENTION: Final = (
         "Key that the records of native producers get: none, or the address that has published them. A "
         "config of Dafka's own: Kafka has none like it.",
         effect="It decides for records that are taken up from now on.",
+        hidden=True,
+        own=True,
+    ),
+    TopicConfig(
+        "dafka.publish",
+        _STRING,
+        PUBLISH_OFF,
+        OneOf((PUBLISH_OFF, PUBLISH_VALUES)),
+        None,
+        "Whether native Dafka programs can read the values of the topic's records, as native records of the "
+        "subject that dafka.publish.subject names: off, or values. A config of Dafka's own: Kafka has none "
+        "like it.",
+        effect="The stores of each partition give native consumers what is committed in it, each offset as "
+        "the native record of that sequence.",
+        hidden=True,
+        own=True,
+    ),
+    TopicConfig(
+        "dafka.publish.subject",
+        _STRING,
+        "",
+        NativeSubject(),
+        None,
+        "Subject under which native Dafka programs read the values of the topic, if dafka.publish says so. "
+        "Empty: the topic's name with .values behind it. A config of Dafka's own: Kafka has none like it.",
+        effect="It must not be the name of a topic, nor the dafka.native.subject of one.",
         hidden=True,
         own=True,
     ),

@@ -35,6 +35,7 @@ from gateway.native.batches import MAX_BATCH_RECORDS, REWRITTEN_HEADER, batch_of
 from gateway.native.positions import MAX_NATIVE_SEQUENCE, next_in
 from mesh.protocol.address_state import life_of
 from mesh.protocol.native_order import counted
+from mesh.protocol.published_address import is_published
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.header import read_header
 
@@ -194,8 +195,9 @@ class Intake:
 
     def _begin(self, address: str, following: int) -> int | None:
         # A topic's own segments are published under its name, which may be the subject. Stores tell of none
-        # of them, but for one that has not yet heard of the gateway.
-        if self._is_gateways(address):
+        # of them, but for one that has not yet heard of the gateway. What a topic publishes is no other's to
+        # take up.
+        if self._is_gateways(address) or is_published(address):
             return None
         known = self._addresses.get(self.topic.id, address)
         if known is None:

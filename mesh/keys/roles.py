@@ -1,7 +1,8 @@
 """What each node of a mesh is, which links it has, and which messages are its to send.
 
 Towers only introduce. Gateways order stores, and stores answer; stores give records to each other, and pass
-on what one was told of a segment that is closed and whole (`mesh.store.refill`). Native producers publish
+on what one was told of a segment that is closed and whole (`mesh.store.refill`). They tell native readers how
+far partitions go whose values these may read, and nobody else may. Native producers publish
 their subjects, native readers ask for what producers published. What a gateway and its stores say is nothing
 to natives: they have no links to gateways.
 """
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
+from mesh.protocol.published_address import is_published
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
     Answer,
@@ -117,6 +119,8 @@ def is_stores_to_send(message: Any) -> bool:
         return message.id in PASSED_ON
     if isinstance(message, Pong):
         return message.store != GATEWAY_NAME
+    if isinstance(message, Head):
+        return is_published(message.address)
     return type(message) in _STORES
 
 
@@ -133,7 +137,9 @@ def is_producers_to_send(message: Any, may_publish: Callable[[str], bool]) -> bo
     """Whether a native producer that may publish these subjects may send this."""
     if type(message) not in _PRODUCERS or not may_publish(message.subject):
         return False
-    return not (isinstance(message, DirectRecord) and message.store)
+    if isinstance(message, GetHeads):
+        return True
+    return not is_published(message.address) and not (isinstance(message, DirectRecord) and message.store)
 
 
 def is_readers_to_send(message: Any) -> bool:

@@ -30,22 +30,22 @@ class NativeSubjects:
     """Of one gateway life. `hear` a subject, `run` what it gives, `leave` it."""
 
     def __init__(self, node: Node, requests: Requests) -> None:
+        self.requests = requests
         self._node = node
-        self._requests = requests
         self._by_requester: dict[str, Hearing] = {}
         node.subscribe(ids.DIRECT_HEAD + requests.prefix.encode())
 
     @property
     def life(self) -> str:
         """How the addresses begin that this gateway makes."""
-        return self._requests.prefix
+        return self.requests.prefix
 
     def hear(self, subject: str, begin: Begin, arrived: Callable[[], None]) -> Hearing:
         """Its records come from now on, as `Hearing` says.
 
         Raises ValueError for a subject over 255 bytes or with a NUL inside.
         """
-        requester = self._requests.new_id()
+        requester = self.requests.new_id()
         hearing = Hearing(self._node, subject, requester, begin, arrived, LIMITS)
         self._by_requester[requester] = hearing
         return hearing
@@ -63,7 +63,7 @@ class NativeSubjects:
         """What a store or a native producer answers; the rest is for the gateway's own requests."""
         hearing = self._by_requester.get(record.requester)
         if hearing is None:
-            self._requests.on_record(record)
+            self.requests.on_record(record)
         else:
             hearing.on_direct_record(record)
             hearing.tell()
@@ -72,6 +72,6 @@ class NativeSubjects:
         """As `on_direct_record`."""
         hearing = self._by_requester.get(end.requester)
         if hearing is None:
-            self._requests.on_answer(end)
+            self.requests.on_answer(end)
         else:
             hearing.on_end(end)

@@ -6,6 +6,7 @@ from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.copying import is_unfinished
 from mesh.protocol.disk import Disk, StoreCorrupt
 from mesh.protocol.lives import Lives
+from mesh.protocol.published_address import is_published
 
 MAX_CLOSED_STATES = 4096
 """Closed, deleted and unreadable addresses kept in memory; others are read again when asked about."""
@@ -39,10 +40,12 @@ class Addresses:
 
     def heard(self, address: str, subject: str) -> AddressState | None:
         """Whom a RECORD or HEAD is for; None if it is kept elsewhere, its past cannot be read, or there is no
-        room for it.
+        room for it; or if it is about the values of a partition, which are here as that.
         """
         if self.lives.is_elsewhere(address):
             self.unannounced += 1
+            return None
+        if is_published(address):
             return None
         try:
             if address not in self._bad:

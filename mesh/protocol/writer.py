@@ -169,6 +169,10 @@ class Writer:
         last = self.next_sequence - 1
         return [member for member, head in self._heads.items() if head < last]
 
+    def furthest(self) -> list[str]:
+        """The members, those that have acknowledged most first."""
+        return sorted(self.members, key=lambda member: -self._heads[member])
+
     def fence(self) -> list[Unacknowledged]:
         """Another life sealed this segment: nothing more is taken; gives what was not committed."""
         self.state = State.FENCED

@@ -1,9 +1,10 @@
 """A store for native peers: what it answers to them, and how long it keeps their records.
 
-Rules: only addresses that nobody announced are native; of Kafka's segments nothing is told to native
-consumers here, because a store may hold records of them that no reader may see yet, or that a recovery will
-cut off. Nothing beyond the durable head is served. C consumers are deaf to what is only told once, so each
-answered FETCH is followed by the head: one that lacks more asks again.
+Rules: only addresses that nobody announced are native. Of Kafka's segments native consumers are shown what
+the leaders of their partitions have told that it may be (`mesh.protocol.publications`), because a store may
+hold records of them that no reader may see yet, or that a recovery will cut off. Nothing beyond the durable head
+is served. C consumers are deaf to what is only told once, so each answered FETCH is followed by the head: one
+that lacks more asks again.
 """
 
 import logging
@@ -22,17 +23,27 @@ from mesh.protocol.native_keeping import NATIVE_KEY_BYTES, Chunk, Kept, NativeKe
 from mesh.protocol.native_late import LateBeginnings
 from mesh.protocol.native_resends import Resends
 from mesh.protocol.native_watchers import NativeWatchers
+from mesh.protocol.publications import Publication, Publications
 from mesh.store import ranges
 from mesh.store.db import Database, StoreFailed, WriteStalled
+from mesh.store.published import PublishedRecords
 from mesh.store.reclaimer import Reclaimer
 from wireproto.dafka import ids
-from wireproto.dafka.additions import STATUS_BEGINS_LATER, AddressStatus, End
+from wireproto.dafka.additions import (
+    STATUS_BEGINS_LATER,
+    AddressStatus,
+    Answer,
+    End,
+    PublishEntry,
+    Request,
+)
 from wireproto.dafka.messages import (
     ConsumerHello,
     DirectHead,
     DirectRecordEncoder,
     Fetch,
     GetHeads,
+    Head,
     StoreHello,
 )
 
@@ -86,9 +97,14 @@ class NativeStore:
         database: Database,
         reclaimer: Reclaimer,
         keeping: NativeKeeping,
+        published: PublishedRecords,
         on_failed: Callable[[StoreFailed], None],
     ) -> None:
         self.keeping = keeping
+        self.publications = Publications()
+        self.published_records = 0
+        """Records of partitions that native readers were sent, empty ones too."""
+        self._published = published
         self.reads = 0
         self.dropped = 0
         """Requests that found the queue full."""
@@ -187,6 +203,8 @@ class NativeStore:
             while True:
                 await trio.sleep(KEEP_SECONDS)
                 self.keep(time.time())
+                self.publications.expire(trio.current_time())
+                self._tell_published_heads()
 
     def keep(self, now: float) -> None:
         """Drop what is to go, and write the counts."""
@@ -271,6 +289,30 @@ class NativeStore:
             return False
         return True
 
+    # what partitions have ---------------------------------------------------------------------------------
+
+    def on_publish(self, request: Request, nonce: bytes) -> None:
+        """A leader tells what may be shown. Raises `MalformedMessage` for entries that cannot be read."""
+        now = trio.current_time()
+        statuses = []
+        for entry in map(PublishEntry.unpack, request.entries):
+            status = self.publications.told(entry, now)
+            statuses.append(AddressStatus(entry.piece, status, -1))
+        answer_id = ids.answer_id(request.id)
+        self._node.send(Answer(answer_id, request.requester, self._incarnation, tuple(statuses), nonce))
+        self._tell_published_heads()
+
+    def _tell_published_heads(self) -> None:
+        for publication in self.publications.heads_due(trio.current_time()):
+            self._node.send(Head(publication.address, publication.subject, publication.head))
+
+    def _on_fetch_published(self, fetch: Fetch, publication: Publication) -> None:
+        begins = publication.start
+        if fetch.sequence < begins and self._node.publisher.subscribed(ids.END + fetch.requester.encode()):
+            self._send_begins_later(fetch, begins)
+        elif fetch.sequence < begins or self.publications.answers(fetch):
+            self._put_fetch(fetch)
+
     # what is fetched --------------------------------------------------------------------------------------
 
     def allowed(self, fetch: Fetch) -> Fetch | None:
@@ -317,15 +359,24 @@ class NativeStore:
 
     def on_fetch(self, fetch: Fetch) -> None:
         """A FETCH that is not directed at one store."""
+        publication = self.publications.get(fetch.address)
+        if publication is not None:
+            self._on_fetch_published(fetch, publication)
+            return
         kept = self.keeping.get(fetch.address)
         if kept is None or kept.subject != fetch.subject or fetch.requester == self._incarnation:
             return
         if fetch.sequence < kept.first:
-            begins = AddressStatus(fetch.address, STATUS_BEGINS_LATER, kept.first)
-            self._node.send(End(fetch.requester, self._incarnation, begins))
-            return
-        if fetch.sequence > kept.head or fetch.count < 1:
-            return
+            self._send_begins_later(fetch, kept.first)
+        elif fetch.sequence <= kept.head and fetch.count > 0:
+            self._put_fetch(fetch)
+
+    def _send_begins_later(self, fetch: Fetch, first: int) -> None:
+        begins = AddressStatus(fetch.address, STATUS_BEGINS_LATER, first)
+        self._node.send(End(fetch.requester, self._incarnation, begins))
+
+    def _put_fetch(self, fetch: Fetch) -> None:
+        """Have it answered, behind what is under way for the same reader and address."""
         key = fetch.requester, fetch.address
         under_way = self._under_way.get(key)
         if under_way is None:
@@ -344,7 +395,10 @@ class NativeStore:
                 continue
             key = asked.requester, asked.address
             try:
-                await self._send_range(asked)
+                if asked.address in self.publications:
+                    await self._send_published(asked)
+                else:
+                    await self._send_range(asked)
             except StoreCorrupt as error:
                 logger.error("a native reader is not answered: %s", error)
             finally:
@@ -354,7 +408,8 @@ class NativeStore:
                 self.on_fetch(again)
 
     async def _tell_heads(self, asked: GetHeads) -> None:
-        for number, (address, head) in enumerate(self.keeping.heads(asked.subject), 1):
+        heads = self.keeping.heads(asked.subject) + self.publications.heads(asked.subject)
+        for number, (address, head) in enumerate(heads, 1):
             self._node.send(DirectHead(asked.requester, address, asked.subject, head))
             if number % HEADS_AT_ONCE == 0:
                 await trio.sleep(HEADS_AT_ONCE / NATIVE_RECORDS_PER_SECOND)
@@ -374,11 +429,44 @@ class NativeStore:
             contents = await trio.to_thread.run_sync(
                 partial(ranges.read_records, self._database, address, following, end, NATIVE_SEND_BYTES)
             )
-            # A read that was under way when the store was stopped ends here: the sockets may be closed.
-            await trio.lowlevel.checkpoint_if_cancelled()
-            for content in contents:
-                self._node.publisher.send(encoder.frames(following, content))
-                following += 1
-            size = sum(map(len, contents))
-            await trio.sleep(max(len(contents) / NATIVE_RECORDS_PER_SECOND, size / NATIVE_BYTES_PER_SECOND))
+            following = await self._send_records(encoder, following, contents)
         self._node.send(DirectHead(asked.requester, address, asked.subject, kept.head))
+
+    async def _send_published(self, asked: Fetch) -> None:
+        """Raises `StoreCorrupt`."""
+        address, following = asked.address, asked.sequence
+        last = following + min(asked.count, MAX_NATIVE_FETCH_RECORDS) - 1
+        encoder = DirectRecordEncoder(asked.requester, "", address, asked.subject)
+        while (publication := self.publications.get(address)) is not None and following <= last:
+            if following < publication.start:
+                # A C program reads from the first record on, or not at all.
+                contents = [b""] * min(
+                    last + 1 - following, publication.start - following, NATIVE_SEND_RECORDS
+                )
+            elif (piece := publication.piece_at(following)) is None:
+                break
+            else:
+                contents = await trio.to_thread.run_sync(
+                    partial(self._published.read, piece, following, last)
+                )
+            if not contents:
+                break
+            for start in range(0, len(contents), NATIVE_SEND_RECORDS):
+                some = contents[start : start + NATIVE_SEND_RECORDS]
+                following = await self._send_records(encoder, following, some)
+            self.published_records += len(contents)
+        if publication is not None and publication.head >= 0:
+            self._node.send(DirectHead(asked.requester, address, asked.subject, publication.head))
+
+    async def _send_records(
+        self, encoder: DirectRecordEncoder, following: int, contents: Sequence[bytes]
+    ) -> int:
+        """Send some, and rest; the sequence behind them."""
+        # A read that was under way when the store was stopped ends here: the sockets may be closed.
+        await trio.lowlevel.checkpoint_if_cancelled()
+        for content in contents:
+            self._node.publisher.send(encoder.frames(following, content))
+            following += 1
+        size = sum(map(len, contents))
+        await trio.sleep(max(len(contents) / NATIVE_RECORDS_PER_SECOND, size / NATIVE_BYTES_PER_SECOND))
+        return following

@@ -36,6 +36,7 @@ from mesh.store.db import Database, StoreFailed, WriteStalled
 from mesh.store.identity import Identity, settle
 from mesh.store.mender import Mender
 from mesh.store.native import NativeStore
+from mesh.store.published import PublishedRecords
 from mesh.store.reclaimer import Reclaimer
 from mesh.store.scrub import SCRUB_BYTES_PER_SECOND, SCRUB_REST_SECONDS, Scrub
 from mesh.store.senders import Senders
@@ -139,6 +140,7 @@ class Store:
             self.database,
             self.reclaimer,
             NativeKeeping(settings.native_bytes, settings.native_seconds),
+            PublishedRecords(self.database, self.ingest, self.damage),
             self._fail,
         )
         self.mender = Mender(self.database, self.ingest, self.requests, self._is_linked, self._pump)
@@ -260,11 +262,13 @@ class Store:
         return self.node.publisher.subscribed(directed_prefix(ids.FETCH, store))
 
     def on_request(self, request: Request) -> None:
-        """A request with a list; BEGINNINGS is for reading."""
+        """A request with a list; BEGINNINGS is for reading, and PUBLISH about native readers."""
         if request.store != self.settings.incarnation:
             return
         if request.id == ids.BEGINNINGS:
             self.server.on_beginnings(request)
+        elif request.id == ids.PUBLISH:
+            self.native.on_publish(request, self.starts.nonce)
         else:
             sender = self.node.sender
             self.ingest.on_request(request, sender is not None and sender.role is Role.STORE)

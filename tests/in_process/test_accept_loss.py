@@ -228,10 +228,10 @@ def test_transactions_of_which_it_is_not_known_how_they_ended_are_not_shown_as_c
             opened = partition.chain.current
             assert (opened is None) == (not open_ones)
             if opened is not None:
-                listed: list[tuple[int, int]] = []
+                listed: list[tuple[int, int, int]] = []
                 opened.aborted.collect(0, 1, listed)
                 opened.aborted.collect(1, end, listed)
-                assert dict(listed) == open_ones
+                assert {producer_id: first for producer_id, first, _ in listed} == open_ones
 
     stores(body)
 

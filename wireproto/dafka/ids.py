@@ -21,6 +21,7 @@ SEAL, SEALED = b"S", b"s"
 CLOSE, CLOSED = b"C", b"c"
 DELETE, DELETED = b"X", b"x"
 COPY, COPIED = b"Y", b"y"
+PUBLISH, PUBLISHED = b"A", b"a"
 BEGINNINGS, BEGUN = b"B", b"b"
 PING, PONG = b"P", b"p"
 LOOKUP, FOUND = b"Q", b"q"
@@ -32,7 +33,7 @@ KEEP, KEPT = b"U", b"u"
 RECALL, RECALLED = b"J", b"j"
 END = b"N"
 
-LIST_REQUESTS = (OPEN, SEAL, CLOSE, DELETE, COPY, BEGINNINGS)
+LIST_REQUESTS = (OPEN, SEAL, CLOSE, DELETE, COPY, BEGINNINGS, PUBLISH)
 """Those that carry a list, and whose answer has a status for each entry."""
 
 REQUESTS = (*LIST_REQUESTS, PING, LOOKUP, GET_ROWS, VERIFY, LIST, DIGEST, KEEP, RECALL)
@@ -45,6 +46,7 @@ ANSWERS = (
     DELETED,
     COPIED,
     BEGUN,
+    PUBLISHED,
     PONG,
     FOUND,
     ROWS,

@@ -56,13 +56,13 @@ class AbortedTransactions:
         if self.lowest < 0 or ended.first_offset < self.lowest:
             self.lowest = ended.first_offset
 
-    def collect(self, offset: int, end: int, found: list[tuple[int, int]]) -> bool:
-        """Add (producer id, first offset) of those that who reads [offset, end) must know; whether there may
-        be more in later segments.
+    def collect(self, offset: int, end: int, found: list[tuple[int, int, int]]) -> bool:
+        """Add (producer id, first offset, last offset) of those that who reads [offset, end) must know;
+        whether there may be more in later segments.
         """
         for place in range(bisect_left(self._lasts, offset), len(self._lasts)):
             if self._firsts[place] < end:
-                found.append((self._producers[place], self._firsts[place]))
+                found.append((self._producers[place], self._firsts[place], self._lasts[place]))
             if self._later_begin[place] >= end:
                 return False
         return True

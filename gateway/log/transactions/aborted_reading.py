@@ -35,6 +35,11 @@ Aborted = list[tuple[int, int]]
 """(producer id, first offset) of transactions, by their first offsets. (Kafka has them in the order in which
 they ended, and its clients sort them.)"""
 
+Spans = list[tuple[int, int, int]]
+"""(producer id, first offset, last offset) of transactions, by their first offsets; the last offset is the
+marker's.
+"""
+
 LOADS_AT_ONCE: Final = 4
 """Segments whose rows are read at the same time."""
 
@@ -55,7 +60,7 @@ class _Load:
         self.found: AbortedTransactions | None = None
 
 
-_Parts = dict[str, tuple[Aborted, bool]]
+_Parts = dict[str, tuple[Spans, bool]]
 """What was found for a range in closed segments (by address), and whether there may be more in later ones.
 What a segment of an address has is the same for good."""
 
@@ -74,7 +79,7 @@ class AbortedReader:
     def known(self, partition: "Partition", offset: int, end: int) -> Aborted | None:
         """Those that who reads [offset, end) must know; None if some are not in memory."""
         try:
-            return self._collect(partition, offset, end, {})
+            return _without_ends(self._collect(partition, offset, end, {}))
         except _Missing:
             return None
 
@@ -82,6 +87,10 @@ class AbortedReader:
         """As `known`, from the stores if need be; of the chain as it is when this returns. Raises KafkaError:
         NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR.
         """
+        return _without_ends(await self.spans(partition, offset, end))
+
+    async def spans(self, partition: "Partition", offset: int, end: int) -> Spans:
+        """As `between`, with their ends: for who does not read from `offset` on. Raises KafkaError."""
         kept: _Parts = {}
         while True:
             try:
@@ -90,13 +99,13 @@ class AbortedReader:
                 segment = missing.segment
             of_segment = await self._load(partition, segment)
             if of_segment is not None:
-                part: Aborted = []
+                part: Spans = []
                 goes_on = of_segment.collect(offset, end, part)
                 kept[segment.address] = part, goes_on
 
-    def _collect(self, partition: "Partition", offset: int, end: int, kept: _Parts) -> Aborted:
+    def _collect(self, partition: "Partition", offset: int, end: int, kept: _Parts) -> Spans:
         """Of the chain as it is now, what is not in memory from `kept`. Raises _Missing."""
-        found: Aborted = []
+        found: Spans = []
         for segment, of_segment in self._to_ask(partition, offset, end):
             if of_segment is not None:
                 goes_on = of_segment.collect(offset, end, found)
@@ -169,3 +178,7 @@ class AbortedReader:
 
 def _may_begin_below(segment: Segment, end: int) -> bool:
     return segment.lowest_aborted == UNKNOWN or segment.lowest_aborted < end
+
+
+def _without_ends(spans: Spans) -> Aborted:
+    return [(producer_id, first) for producer_id, first, _ in spans]

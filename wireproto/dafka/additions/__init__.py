@@ -10,6 +10,7 @@ docs/mesh-protocol.md has every message byte by byte.
 
 from wireproto.dafka.additions.lists import Answer, Listed, ListSegments, Request
 from wireproto.dafka.additions.presence import ANY_STORE, Ping, Pong
+from wireproto.dafka.additions.publishing import AbortedSpan, PublishEntry
 from wireproto.dafka.additions.reading import (
     DIGEST_BYTES,
     LOOKUP_KINDS,
@@ -103,6 +104,7 @@ __all__ = [
     "STATUS_SEALED",
     "STATUS_STALE_EPOCH",
     "STATUS_STORAGE_ERROR",
+    "AbortedSpan",
     "AddressStatus",
     "Announcement",
     "Answer",
@@ -123,6 +125,7 @@ __all__ = [
     "OpenEntry",
     "Ping",
     "Pong",
+    "PublishEntry",
     "Recall",
     "Recalled",
     "Remembered",

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from wireproto.dafka import fields, ids
 from wireproto.dafka.additions.directed import answering, asking, parties_of, register_directed, store_of
+from wireproto.dafka.additions.publishing import PublishEntry
 from wireproto.dafka.additions.segments import (
     AddressStatus,
     Announcement,
@@ -25,11 +26,11 @@ LEAST_STATUS_BYTES = 1 + 1 + 8 + 4
 
 
 class Request(NamedTuple):
-    """A request that carries a list: OPEN 'O', SEAL 'S', CLOSE 'C', DELETE 'X', COPY 'Y' or BEGINNINGS 'B',
-    told apart by `id`.
+    """A request that carries a list: OPEN 'O', SEAL 'S', CLOSE 'C', DELETE 'X', COPY 'Y', BEGINNINGS 'B' or
+    PUBLISH 'A', told apart by `id`.
 
-    `entries` are packed `OpenEntry`s, `SealEntry`s, `CloseEntry`s, `DeleteEntry`s, `Copy`s, or for BEGINNINGS
-    `AddressStatus`es with the last row that is wanted.
+    `entries` are packed `OpenEntry`s, `SealEntry`s, `CloseEntry`s, `DeleteEntry`s, `Copy`s, `PublishEntry`s,
+    or for BEGINNINGS `AddressStatus`es with the last row that is wanted.
     Those of a decoded request have been read once, so unpacking them raises nothing.
     """
 
@@ -134,6 +135,7 @@ _ENTRIES: dict[bytes, Callable[[bytes], object]] = {
     ids.CLOSE: CloseEntry.unpack,
     ids.DELETE: DeleteEntry.unpack,
     ids.COPY: Copy.unpack,
+    ids.PUBLISH: PublishEntry.unpack,
 }
 for _id in ids.LIST_REQUESTS:
     _register_list_messages(_id, _ENTRIES.get(_id, AddressStatus.unpack))

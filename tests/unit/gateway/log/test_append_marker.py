@@ -102,9 +102,9 @@ def test_what_it_has_aborted_is_with_its_segment() -> None:
         partition.append_marker(marker(9), NOW_MS)
         assert partition.chain.current is not None
         of_segment = partition.chain.current.aborted
-        found: list[tuple[int, int]] = []
+        found: list[tuple[int, int, int]] = []
         of_segment.collect(0, 100, found)
-        assert (found, of_segment.lowest, cache.of_open_segments) == ([(3, 2)], 2, 1)
+        assert (found, of_segment.lowest, cache.of_open_segments) == ([(3, 2, 4)], 2, 1)
         partition.begin_recovery((), None)
         assert cache.of_open_segments == 0
 

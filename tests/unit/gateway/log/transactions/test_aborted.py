@@ -53,22 +53,24 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_who_reads_a_range_is_told_of_these(name: str) -> None:
     offset, end, expected, goes_on = CASES[name]
-    found: list[tuple[int, int]] = []
+    found: list[tuple[int, int, int]] = []
     assert entries_of(*THREE).collect(offset, end, found) is goes_on
-    assert found == expected
+    assert [one[:2] for one in found] == expected
+    ends = {(one.producer_id, one.first_offset): one.last_offset for one in THREE}
+    assert [last for *_, last in found] == [ends[one] for one in expected]
 
 
 def test_a_segment_without_any_leaves_it_to_later_ones() -> None:
     none = AbortedTransactions()
-    found = [(7, 1)]
+    found = [(7, 1, 2)]
     assert none.collect(0, 100, found)
-    assert (found, len(none), none.bytes, none.lowest) == ([(7, 1)], 0, 0, -1)
+    assert (found, len(none), none.bytes, none.lowest) == ([(7, 1, 2)], 0, 0, -1)
 
 
 def test_what_was_found_in_earlier_segments_stays() -> None:
-    found = [(7, 1)]
+    found = [(7, 1, 2)]
     entries_of(*THREE).collect(0, 11, found)
-    assert found == [(7, 1), (1, 10)]
+    assert [one[:2] for one in found] == [(7, 1), (1, 10)]
 
 
 @pytest.mark.parametrize(("firsts", "lowest"), [([5], 5), ([0], 0), ([9, 3, 7], 3), ([3, 0, 4], 0)])
@@ -79,10 +81,10 @@ def test_the_lowest_first_offset(firsts: list[int], lowest: int) -> None:
 
 
 def test_numbers_of_64_bits_fit() -> None:
-    found: list[tuple[int, int]] = []
+    found: list[tuple[int, int, int]] = []
     largest = 2**63 - 1
     entries_of(AbortedTransaction(largest, largest - 2, largest - 1, largest)).collect(0, largest, found)
-    assert found == [(largest, largest - 2)]
+    assert found == [(largest, largest - 2, largest - 1)]
 
 
 # Each event is the next batch of a log: a producer, and what it does. What does not fit is passed over.
@@ -130,12 +132,12 @@ def test_every_range_of_any_log_is_told_as_by_a_plain_filter(
     segments = [entries_of(*segment) for segment in written.segments]
     for offset in range(written.end + 1):
         for end in range(offset, written.end + 2):
-            found: list[tuple[int, int]] = []
+            found: list[tuple[int, int, int]] = []
             for segment in segments:
                 if not segment.collect(offset, end, found):
                     break
             assert found == [
-                (one.producer_id, one.first_offset)
+                (one.producer_id, one.first_offset, one.last_offset)
                 for one in everything
                 if one.last_offset >= offset and one.first_offset < end
             ]
