@@ -87,7 +87,7 @@ def store_routes(store: "Store", server: "Server", native: "NativeStore", reques
         if fetch.store:
             server.on_fetch(fetch)
         else:
-            native.on_fetch(fetch)
+            native.readers.on_fetch(fetch)
 
     return {
         # From producers: native ones and gateways.

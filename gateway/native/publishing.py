@@ -230,7 +230,7 @@ class PublishedPartition:
         has any more belongs to the one before it.
         """
         segments = self.partition.chain.segments()
-        followed = [*(segment.start_offset for segment in segments[1:]), end]
+        followed = [*(segment.start_offset for segment in segments[1:]), end] if segments else []
         return [
             (segment, min(following, end) - 1)
             for segment, following in zip(segments, followed, strict=True)

@@ -8,8 +8,8 @@ than there is, and never anything else.
 Theory of operation: a leader tells every member of a segment the piece of the partition that lies in it,
 again when the piece grows and some times a minute, and which member is to answer. That one answers a FETCH at
 once and says how far the partition goes; the others answer when the same is asked again, as by a reader that
-had no answer. A piece that nobody tells any more is forgotten after `PIECE_SECONDS`. Nothing of this is on the
-disk: whoever leads the partition tells a store that has started.
+had no answer. A piece that nobody tells any more is forgotten after `PIECE_SECONDS`. Nothing of this is on
+the disk: whoever leads the partition tells a store that has started.
 """
 
 from bisect import bisect_right

@@ -1,16 +1,12 @@
-"""A store for native peers: what it answers to them, and how long it keeps their records.
+"""A store for native peers: how long it keeps their records, and what it asks others for.
 
-Rules: only addresses that nobody announced are native. Of Kafka's segments native consumers are shown what
-the leaders of their partitions have told that it may be (`mesh.protocol.publications`), because a store may
-hold records of them that no reader may see yet, or that a recovery will cut off. Nothing beyond the durable head
-is served. C consumers are deaf to what is only told once, so each answered FETCH is followed by the head: one
-that lacks more asks again.
+Rule: only addresses that nobody announced are native. What readers get, also of the partitions of Kafka's
+topics, is `mesh.store.native_readers`.
 """
 
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
 import trio
 
@@ -23,50 +19,14 @@ from mesh.protocol.native_keeping import NATIVE_KEY_BYTES, Chunk, Kept, NativeKe
 from mesh.protocol.native_late import LateBeginnings
 from mesh.protocol.native_resends import Resends
 from mesh.protocol.native_watchers import NativeWatchers
-from mesh.protocol.publications import Publication, Publications
 from mesh.store import ranges
 from mesh.store.db import Database, StoreFailed, WriteStalled
+from mesh.store.native_readers import NATIVE_READERS, NativeReaders
 from mesh.store.published import PublishedRecords
 from mesh.store.reclaimer import Reclaimer
 from wireproto.dafka import ids
-from wireproto.dafka.additions import (
-    STATUS_BEGINS_LATER,
-    AddressStatus,
-    Answer,
-    End,
-    PublishEntry,
-    Request,
-)
-from wireproto.dafka.messages import (
-    ConsumerHello,
-    DirectHead,
-    DirectRecordEncoder,
-    Fetch,
-    GetHeads,
-    Head,
-    StoreHello,
-)
-
-NATIVE_READERS = 2
-"""Native readers that are answered at once; others wait in the queue."""
-
-MAX_QUEUED_NATIVE_READS = 256
-"""FETCHes and requests for heads of native readers that wait; further ones are dropped, and come again."""
-
-MAX_NATIVE_FETCH_RECORDS = 100_000
-"""Records for one FETCH: C consumers ask for so many, and not for the rest before something new comes."""
-
-NATIVE_SEND_RECORDS = 256
-NATIVE_SEND_BYTES = 1024 * 1024
-"""Records and bytes sent at a time; then the sender rests, so that the reader's queue does not overflow and
-others get their turn."""
-
-NATIVE_RECORDS_PER_SECOND = 100_000
-NATIVE_BYTES_PER_SECOND = 128 * 1024 * 1024
-"""The fastest that one native reader is sent records."""
-
-HEADS_AT_ONCE = 256
-"""DIRECT-HEADs sent at a time."""
+from wireproto.dafka.additions import STATUS_BEGINS_LATER, End
+from wireproto.dafka.messages import ConsumerHello, DirectHead, Fetch, GetHeads, StoreHello
 
 KEEP_SECONDS = 1.0
 """How often is looked what is to go, and counts are written."""
@@ -101,21 +61,13 @@ class NativeStore:
         on_failed: Callable[[StoreFailed], None],
     ) -> None:
         self.keeping = keeping
-        self.publications = Publications()
-        self.published_records = 0
-        """Records of partitions that native readers were sent, empty ones too."""
-        self._published = published
-        self.reads = 0
-        self.dropped = 0
-        """Requests that found the queue full."""
+        self.readers = NativeReaders(node, incarnation, keeping, database, published)
         self._node = node
         self._incarnation = incarnation
         self._ingest = ingest
         self._database = database
         self._reclaimer = reclaimer
         self._on_failed = on_failed
-        self._under_way: dict[tuple[str, str], Fetch] = {}
-        self._again: dict[tuple[str, str], Fetch] = {}
         self._trims: dict[str, int] = {}
         self._gone: dict[str, None] = {}
         """What was decided and is not on the disk yet."""
@@ -123,7 +75,6 @@ class NativeStore:
         """Addresses whose space is to be given back."""
         self._dropped_bytes: dict[str, int] = {}
         """Bytes of an address dropped since its space was last given back."""
-        self._queue, self._work = trio.open_memory_channel[GetHeads | Fetch](MAX_QUEUED_NATIVE_READS)
         self.resends = Resends()
         self.begun_later = 0
         """Addresses that are kept from a later record on than their first."""
@@ -199,12 +150,11 @@ class NativeStore:
         """Answer and keep, for ever."""
         async with trio.open_nursery() as nursery:
             for _ in range(NATIVE_READERS):
-                nursery.start_soon(self._serve)
+                nursery.start_soon(self.readers.serve)
             while True:
                 await trio.sleep(KEEP_SECONDS)
                 self.keep(time.time())
-                self.publications.expire(trio.current_time())
-                self._tell_published_heads()
+                self.readers.look(trio.current_time())
 
     def keep(self, now: float) -> None:
         """Drop what is to go, and write the counts."""
@@ -271,7 +221,7 @@ class NativeStore:
         """A consumer asks for the heads of several."""
         if hello.store == self._incarnation:
             for subject in hello.subjects:
-                self._put(GetHeads(subject, hello.requester))
+                self.readers.put(GetHeads(subject, hello.requester))
 
     def on_get_heads(self, asked: GetHeads) -> None:
         """A consumer, a gateway or another store asks for the heads of a subject."""
@@ -279,39 +229,7 @@ class NativeStore:
             return
         if self._ingest.is_gateways(asked.requester):
             self._watchers.asked(asked.subject, asked.requester, trio.current_time())
-        self._put(asked)
-
-    def _put(self, asked: GetHeads | Fetch) -> bool:
-        try:
-            self._queue.send_nowait(asked)
-        except trio.WouldBlock:
-            self.dropped += 1
-            return False
-        return True
-
-    # what partitions have ---------------------------------------------------------------------------------
-
-    def on_publish(self, request: Request, nonce: bytes) -> None:
-        """A leader tells what may be shown. Raises `MalformedMessage` for entries that cannot be read."""
-        now = trio.current_time()
-        statuses = []
-        for entry in map(PublishEntry.unpack, request.entries):
-            status = self.publications.told(entry, now)
-            statuses.append(AddressStatus(entry.piece, status, -1))
-        answer_id = ids.answer_id(request.id)
-        self._node.send(Answer(answer_id, request.requester, self._incarnation, tuple(statuses), nonce))
-        self._tell_published_heads()
-
-    def _tell_published_heads(self) -> None:
-        for publication in self.publications.heads_due(trio.current_time()):
-            self._node.send(Head(publication.address, publication.subject, publication.head))
-
-    def _on_fetch_published(self, fetch: Fetch, publication: Publication) -> None:
-        begins = publication.start
-        if fetch.sequence < begins and self._node.publisher.subscribed(ids.END + fetch.requester.encode()):
-            self._send_begins_later(fetch, begins)
-        elif fetch.sequence < begins or self.publications.answers(fetch):
-            self._put_fetch(fetch)
+        self.readers.put(asked)
 
     # what is fetched --------------------------------------------------------------------------------------
 
@@ -354,119 +272,3 @@ class NativeStore:
         """Another store's answer to what `take_asks` asked."""
         if head.requester == self._incarnation:
             self.resends.on_head(head.address, head.sequence)
-
-    # ------------------------------------------------------------------------------------------------------
-
-    def on_fetch(self, fetch: Fetch) -> None:
-        """A FETCH that is not directed at one store."""
-        publication = self.publications.get(fetch.address)
-        if publication is not None:
-            self._on_fetch_published(fetch, publication)
-            return
-        kept = self.keeping.get(fetch.address)
-        if kept is None or kept.subject != fetch.subject or fetch.requester == self._incarnation:
-            return
-        if fetch.sequence < kept.first:
-            self._send_begins_later(fetch, kept.first)
-        elif fetch.sequence <= kept.head and fetch.count > 0:
-            self._put_fetch(fetch)
-
-    def _send_begins_later(self, fetch: Fetch, first: int) -> None:
-        begins = AddressStatus(fetch.address, STATUS_BEGINS_LATER, first)
-        self._node.send(End(fetch.requester, self._incarnation, begins))
-
-    def _put_fetch(self, fetch: Fetch) -> None:
-        """Have it answered, behind what is under way for the same reader and address."""
-        key = fetch.requester, fetch.address
-        under_way = self._under_way.get(key)
-        if under_way is None:
-            if self._put(fetch):
-                self._under_way[key] = fetch
-        elif under_way != fetch:
-            self._again[key] = fetch
-
-    # answers ----------------------------------------------------------------------------------------------
-
-    async def _serve(self) -> None:
-        async for asked in self._work:
-            self.reads += 1
-            if isinstance(asked, GetHeads):
-                await self._tell_heads(asked)
-                continue
-            key = asked.requester, asked.address
-            try:
-                if asked.address in self.publications:
-                    await self._send_published(asked)
-                else:
-                    await self._send_range(asked)
-            except StoreCorrupt as error:
-                logger.error("a native reader is not answered: %s", error)
-            finally:
-                del self._under_way[key]
-                again = self._again.pop(key, None)
-            if again is not None:
-                self.on_fetch(again)
-
-    async def _tell_heads(self, asked: GetHeads) -> None:
-        heads = self.keeping.heads(asked.subject) + self.publications.heads(asked.subject)
-        for number, (address, head) in enumerate(heads, 1):
-            self._node.send(DirectHead(asked.requester, address, asked.subject, head))
-            if number % HEADS_AT_ONCE == 0:
-                await trio.sleep(HEADS_AT_ONCE / NATIVE_RECORDS_PER_SECOND)
-
-    async def _send_range(self, asked: Fetch) -> None:
-        """Raises `StoreCorrupt`."""
-        address, following = asked.address, asked.sequence
-        last = following + min(asked.count, MAX_NATIVE_FETCH_RECORDS) - 1
-        encoder = DirectRecordEncoder(asked.requester, "", address, asked.subject)
-        while True:
-            kept = self.keeping.get(address)
-            if kept is None or following < kept.first:
-                return
-            end = min(last, kept.head, following + NATIVE_SEND_RECORDS - 1)
-            if following > end:
-                break
-            contents = await trio.to_thread.run_sync(
-                partial(ranges.read_records, self._database, address, following, end, NATIVE_SEND_BYTES)
-            )
-            following = await self._send_records(encoder, following, contents)
-        self._node.send(DirectHead(asked.requester, address, asked.subject, kept.head))
-
-    async def _send_published(self, asked: Fetch) -> None:
-        """Raises `StoreCorrupt`."""
-        address, following = asked.address, asked.sequence
-        last = following + min(asked.count, MAX_NATIVE_FETCH_RECORDS) - 1
-        encoder = DirectRecordEncoder(asked.requester, "", address, asked.subject)
-        while (publication := self.publications.get(address)) is not None and following <= last:
-            if following < publication.start:
-                # A C program reads from the first record on, or not at all.
-                contents = [b""] * min(
-                    last + 1 - following, publication.start - following, NATIVE_SEND_RECORDS
-                )
-            elif (piece := publication.piece_at(following)) is None:
-                break
-            else:
-                contents = await trio.to_thread.run_sync(
-                    partial(self._published.read, piece, following, last)
-                )
-            if not contents:
-                break
-            for start in range(0, len(contents), NATIVE_SEND_RECORDS):
-                some = contents[start : start + NATIVE_SEND_RECORDS]
-                following = await self._send_records(encoder, following, some)
-            self.published_records += len(contents)
-        if publication is not None and publication.head >= 0:
-            self._node.send(DirectHead(asked.requester, address, asked.subject, publication.head))
-
-    async def _send_records(
-        self, encoder: DirectRecordEncoder, following: int, contents: Sequence[bytes]
-    ) -> int:
-        """Send some, and rest; the sequence behind them."""
-        # A read that was under way when the store was stopped ends here: the sockets may be closed.
-        await trio.lowlevel.checkpoint_if_cancelled()
-        for content in contents:
-            self._node.publisher.send(encoder.frames(following, content))
-            following += 1
-        size = sum(map(len, contents))
-        await trio.sleep(max(len(contents) / NATIVE_RECORDS_PER_SECOND, size / NATIVE_BYTES_PER_SECOND))
-        return following

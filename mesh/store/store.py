@@ -268,7 +268,7 @@ class Store:
         if request.id == ids.BEGINNINGS:
             self.server.on_beginnings(request)
         elif request.id == ids.PUBLISH:
-            self.native.on_publish(request, self.starts.nonce)
+            self.native.readers.on_publish(request, self.starts.nonce)
         else:
             sender = self.node.sender
             self.ingest.on_request(request, sender is not None and sender.role is Role.STORE)

@@ -59,6 +59,7 @@ from tests.sim.natives import NATIVE_PARTITIONS, SUBJECT, Natives
 from tests.sim.network import Network
 from tests.sim.older_catalogs import OlderCatalogs
 from tests.sim.plan import GATEWAY, INPUTS, MANY_PRODUCERS, NATIVE_TOPIC, NEVER, Fault, Plan
+from tests.sim.published import PublishedReaders
 from tests.sim.readers import LogReader
 from tests.sim.store_node import Member, make_committer_for, make_database_for, make_node
 from tests.sim.transactions import Transaction, Transactions
@@ -144,9 +145,9 @@ class World:
         """How many producers have come once."""
         self.topic_names: dict[str, str] = {}
         """By their ids."""
-        self.commits = Commits(self)
-        self.transactions = Transactions(self)
-        self.applications, self.natives = Applications(self), Natives(self)
+        self.commits, self.transactions = Commits(self), Transactions(self)
+        self.applications = Applications(self)
+        self.natives, self.published = Natives(self), PublishedReaders(self)
         self._audited = self._read_all = cast("Life | None", None)
         """The lives whose groups were compared with their log, and whose logs were read whole, when all was
         healed."""
@@ -207,6 +208,7 @@ class World:
         self.transactions.begin()
         start_programs(self.applications)
         self.natives.begin()
+        self.published.begin()
         LogReader(self).begin()
 
     def _write_topics(self) -> None:
@@ -247,6 +249,8 @@ class World:
     def _configs(self, topic: str) -> dict[str, str]:
         plan = self.plan
         configs = {"min.insync.replicas": str(plan.min_insync_replicas)}
+        if self.plan.publishes and topic.startswith("topic-"):
+            configs["dafka.publish"] = "values"
         if topic == NATIVE_TOPIC:
             configs["dafka.native.subject"] = SUBJECT
         if plan.policy(topic) != "delete":
@@ -292,7 +296,7 @@ class World:
         else:
             waiting = invariants.what_is_missing(self)
             waiting = waiting or self.applications.missing() or self.transactions.missing()
-            waiting = waiting or self.natives.missing()
+            waiting = waiting or self.natives.missing() or self.published.missing()
             transactions = self.plan.transactions or self.plan.applications
             if not waiting and transactions and self._read_all is not self.current_life():
                 waiting = "what is committed is not read yet"

@@ -123,7 +123,7 @@ class Life:
             self.stores,
             settings_of(self.world.plan),
             lambda: None,
-            subjects=subjects if self.world.plan.natives else None,
+            subjects=subjects if self.world.plan.natives or self.world.plan.publishes else None,
         )
         node.route(gateway_routes(requests, self.producer, subjects))
         self.node.on_drained(self.broker.completions.settle)

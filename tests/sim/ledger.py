@@ -104,10 +104,10 @@ class Ledger:
         """The offset of the newest record of a key that counts: it is part of no transaction, or of one that
         was committed. -1: none does.
         """
-        counting = (offset for offset in reversed(self._of_key[key]) if self._counts(offset))
+        counting = (offset for offset in reversed(self._of_key[key]) if self.counts(offset))
         return next(counting, -1)
 
-    def _counts(self, offset: int) -> bool:
+    def counts(self, offset: int) -> bool:
         transaction = self._transactions.get(offset)
         return transaction is None or transaction.state is State.COMMITTED
 
@@ -159,7 +159,7 @@ class Ledger:
             if record.key is None or offset < log_start or offset not in self.records:
                 continue
             newest = self.newest(record.key)
-            if newest in self.gone and self._counts(offset):
+            if newest in self.gone and self.counts(offset):
                 raise BrokenPromise(
                     f"{record.key!r} of {self._partition} was deleted at offset {newest}, and is back as it"
                     f" was at {offset}"

@@ -110,6 +110,8 @@ class Plan:
     """Programs that work exactly once, with the gateway's own coordinator (`tests.sim.applications`)."""
     natives: int = 0
     """Native producers, whose records come into a topic (`tests.sim.natives`)."""
+    publishes: int = 0
+    """Native readers of the topics' values (`tests.sim.published`)."""
     hurried: bool = False
     """They give batches up at once, which come when their transactions are ended."""
     transaction_version: int = 2

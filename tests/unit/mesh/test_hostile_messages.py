@@ -17,9 +17,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
+from mesh.address_requests import AddressRequests
 from mesh.native.subjects import NativeSubjects
 from mesh.node import Node
 from mesh.producer import Producer
+from mesh.protocol.disk import StoreCorrupt
+from mesh.protocol.published_address import published_address
 from mesh.protocol.recovery import Seal
 from mesh.protocol.writer import Writer
 from mesh.reader import NotServed, Reader
@@ -45,6 +48,7 @@ from wireproto.dafka.additions import (
     KEEP_PIECE,
     KEEP_QUESTION,
     NOTHING_REMEMBERED,
+    AbortedSpan,
     AddressStatus,
     Announcement,
     Answer,
@@ -60,6 +64,7 @@ from wireproto.dafka.additions import (
     OpenEntry,
     Ping,
     Pong,
+    PublishEntry,
     Recalled,
     Remembered,
     Request,
@@ -69,13 +74,13 @@ from wireproto.dafka.additions import (
     Verified,
 )
 from wireproto.dafka.fields import MAX_SEQUENCE
-from wireproto.dafka.messages import Record, decode
+from wireproto.dafka.messages import Fetch, Record, decode
 from wireproto.records.header import HEADER, HEADER_BYTES, MAGIC, BatchHeader
 
 STORE = "5" * 32
 LIFE = "A" * 16
 ADDRESSES = [f"{LIFE}{number:016X}" for number in range(4)]
-ASKED_AT_ONCE = 14
+ASKED_AT_ONCE = 15
 """Requests of the gateway that may wait for an answer; their ids follow those of the addresses."""
 
 REQUESTERS = st.integers(len(ADDRESSES), len(ADDRESSES) + ASKED_AT_ONCE - 1).map(lambda n: f"{LIFE}{n:016X}")
@@ -138,6 +143,20 @@ ENTRIES = {
     ids.DELETE: built(DeleteEntry, NAMES, st.sampled_from(["", "log/0", "log/1"]), LOGS_EPOCHS, PLACES),
     ids.COPY: built(Copy, known(SEGMENTS), ENDS, SOURCES, PLACES),
     ids.BEGINNINGS: known(STATUSES),
+    ids.PUBLISH: known(
+        built(
+            PublishEntry,
+            NAMES,
+            st.sampled_from([published_address(bytes(16), 0), *ADDRESSES]),
+            st.just("orders"),
+            NAMED,
+            st.integers(0, 3),
+            st.sampled_from([-1, 3, 4, MAX_SEQUENCE]),
+            SEQUENCES,
+            st.booleans(),
+            st.lists(built(AbortedSpan, SEQUENCES, SEQUENCES, SEQUENCES), max_size=3).map(tuple),
+        )
+    ),
 }
 KEEPS = built(
     Keep,
@@ -195,6 +214,7 @@ TYPES = [
     answers(ids.COPIED),
     known(MESSAGES[Kept]),
     known(MESSAGES[Recalled]),
+    answers(ids.PUBLISHED),
 ]
 """An answer for each of `Gateway.tasks`, in their order."""
 
@@ -225,6 +245,7 @@ def announcement(address: str) -> Announcement:
 
 OPENED = Request(b"O", STORE, "R1", (OpenEntry(announcement(ADDRESSES[0])).pack(),))
 COPY = Copy(announcement(ADDRESSES[0]), 3, (STORE,))
+PIECE = PublishEntry("piece", published_address(bytes(16), 0), "orders", ADDRESSES[0], 0, 3, 0, True)
 
 
 class Gateway:
@@ -239,6 +260,7 @@ class Gateway:
         subjects = NativeSubjects(self.node, self.requests)
         self.node.route(gateway_routes(self.requests, self.producer, subjects))
         self.reader = Reader(self.requests)
+        self.publishing = AddressRequests(self.requests, ids.PUBLISH)
 
     def tasks(self) -> list[Callable[[], Awaitable[Any]]]:
         first, second, *_ = ADDRESSES
@@ -260,6 +282,7 @@ class Gateway:
                 STORE, lambda requester: Keep(STORE, requester, "cluster", KEEP_QUESTION)
             ),
             lambda: reader.recall(STORE, ""),
+            lambda: self.publishing.answer(STORE, "piece", PIECE.pack()),
         ]
 
     async def expects(self, task: Callable[[], Awaitable[Any]]) -> None:
@@ -285,6 +308,14 @@ def commit_all(store: Store) -> None:
 
 def serve_all(store: Store) -> None:
     """What readers asked for, as the threads of the server do it."""
+    readers = store.native.readers
+    with contextlib.suppress(trio.WouldBlock):
+        while asked := readers._work.receive_nowait():
+            publication = readers.publications.get(asked.address) if isinstance(asked, Fetch) else None
+            piece = None if publication is None else publication.piece_at(asked.sequence)
+            if piece is not None:
+                with contextlib.suppress(StoreCorrupt):
+                    readers._published.read(piece, asked.sequence, asked.sequence + asked.count - 1)
     while True:
         try:
             serve, request = store.server._work.receive_nowait()

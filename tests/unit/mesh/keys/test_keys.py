@@ -19,6 +19,7 @@ from mesh.keys.keys import MAX_CLAIMS, Keys
 from mesh.keys.roles import LINKS, Role
 from mesh.keys.z85 import decode
 from mesh.log_bounds import MAX_LINES, MAX_LINES_OF_SOURCE
+from mesh.protocol.published_address import published_address
 from mesh.zmq_trio import new_key_pair
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
@@ -58,6 +59,7 @@ from wireproto.dafka.messages import (
 
 A, S, R = "A" * 32, "5" * 32, "C" * 32
 STATUS = AddressStatus(A, 0, 0)
+PUBLISHED = published_address(bytes(16), 0)
 
 
 def certificate(name: str, role: Role, *subjects: str) -> Certificate:
@@ -86,7 +88,7 @@ G, ST, P, RD = Role.GATEWAY, Role.STORE, Role.PRODUCER, Role.READER
 MESSAGES: list[tuple[Any, set[Role]]] = [
     *(
         (Request(request_id, S, R, ()), {G})
-        for request_id in (ids.OPEN, ids.SEAL, ids.DELETE, ids.BEGINNINGS)
+        for request_id in (ids.OPEN, ids.SEAL, ids.DELETE, ids.BEGINNINGS, ids.PUBLISH)
     ),
     (Request(ids.COPY, S, R, ()), {G, ST}),
     (Request(ids.CLOSE, S, R, ()), {G, ST}),
@@ -120,6 +122,9 @@ MESSAGES: list[tuple[Any, set[Role]]] = [
     (Record(A, "cold", 0, b""), {G}),
     (Head(A, "heat", 0), {G, P}),
     (Head(A, "cold", 0), {G}),
+    (Head(PUBLISHED, "heat", 0), {G, ST}),
+    (Record(PUBLISHED, "heat", 0, b""), {G}),
+    (DirectRecord(R, "", PUBLISHED, "heat", 0, b""), {G, ST}),
     (GetHeads("heat", R), {ST, G, P, RD}),
     (GetHeads("cold", R), {ST, G, RD}),
     (ConsumerHello(S, R, ()), {RD}),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.unit.wireproto.dafka.vectors import OWN, SEGMENT, c_vectors, own_vectors
+from tests.unit.wireproto.dafka.vectors import OWN, PIECE, SEGMENT, c_vectors, own_vectors
 from wireproto.dafka import beacons
 from wireproto.dafka.additions import (
     NOTHING_REMEMBERED,
@@ -39,6 +39,8 @@ PLACE = b"\2H1\2G1" + SEQUENCE
 SEAL = b"\2A9\0\0\0\4"
 CLOSE = b"\2A9" + SEQUENCE
 DELETE = b"\2A9\2L0" + SEQUENCE
+PUBLISH = PIECE.pack()
+ABORTED = PUBLISH[-28:]
 
 
 def asking(message_id: bytes, *entries: bytes) -> list[bytes]:
@@ -161,6 +163,19 @@ BROKEN: dict[str, list[bytes]] = {
     "a DELETE of a log that is cut": asking(b"X", b"\2A9\xffL0" + SEQUENCE + NOWHERE),
     "a DELETE at a place of no lineage": asking(b"X", DELETE + b"\0\0" + SEQUENCE),
     "a DELETE with a byte left over": asking(b"X", DELETE + PLACE + b"\0"),
+    "a PUBLISH that is cut": asking(b"A", PUBLISH[:-1]),
+    "a PUBLISH with a byte left over": asking(b"A", PUBLISH + b"\0"),
+    "a PUBLISH of a piece that ends before it begins": asking(
+        b"A", PUBLISH.replace(bytes(7) + b"d", bytes(7) + b"t", 1)
+    ),
+    "a PUBLISH that answers twice": asking(b"A", PUBLISH.replace(b"\1" + ABORTED, b"\2" + ABORTED)),
+    "a PUBLISH with 2^32-1 transactions": asking(
+        b"A", PUBLISH.replace(ABORTED, b"\xff\xff\xff\xff" + ABORTED[4:])
+    ),
+    "a PUBLISH of a producer below 0": asking(
+        b"A", PUBLISH.replace(ABORTED, ABORTED[:4] + NO_SEQUENCE + ABORTED[12:])
+    ),
+    "a PUBLISH of a piece without a name": asking(b"A", b"\0" + PUBLISH[7:]),
     "OPENED with half a count": opened(b"\0\0"),
     "OPENED with a list of none": opened(b"\0\0\0\0"),
     "OPENED with 2^32-1 addresses": opened(b"\xff\xff\xff\xff\2A8" + SEQUENCE),
@@ -288,8 +303,8 @@ def test_broken_entries_of_what_is_known_are_refused(content: bytes) -> None:
 
 TELL_A_NONCE = (
     "ACK/OURS", "OPENED", "OPENED/SEALING", "SEALED", "SEALED/STALE", "SEALED/NOTICE", "CLOSED", "COPIED",
-    "DELETED", "DELETED/REFUSED", "ROWS/ANSWER", "BEGINNINGS/ANSWER", "VERIFY/ANSWER", "LISTED", "KEPT",
-    "KEPT/REFUSED", "RECALLED", "PING/REMEMBERED",
+    "PUBLISHED", "DELETED", "DELETED/REFUSED", "ROWS/ANSWER", "BEGINNINGS/ANSWER", "VERIFY/ANSWER", "LISTED",
+    "KEPT", "KEPT/REFUSED", "RECALLED", "PING/REMEMBERED",
 )  # fmt: skip
 LEFT_OUT = dict.fromkeys(TELL_A_NONCE, (8,)) | {"PONG": (16, 24), "PONG/REMEMBERED": (16, 32, 40)}
 """How many of the last bytes of a vector may be missing."""
@@ -389,6 +404,7 @@ def test_what_is_refused_is_refused_before_anything_is_made_of_it(monkeypatch: p
         "a COPY from 2^32-1 sources",
         "OPENED with 2^32-1 addresses",
         "RECALLED with 2^32-1 entries",
+        "a PUBLISH with 2^32-1 transactions",
     ],
 )
 def test_a_forged_count_is_refused_for_itself(name: str) -> None:

@@ -12,6 +12,7 @@ from wireproto.dafka import beacons, ids
 from wireproto.dafka.additions import (
     DIGEST_BYTES,
     LOOKUP_KINDS,
+    AbortedSpan,
     AddressStatus,
     Announcement,
     Answer,
@@ -32,6 +33,7 @@ from wireproto.dafka.additions import (
     OpenEntry,
     Ping,
     Pong,
+    PublishEntry,
     Recall,
     Recalled,
     Remembered,
@@ -121,6 +123,23 @@ ENTRIES: dict[bytes, tuple[type[Any], st.SearchStrategy[Any]]] = {
         built(Copy, SEGMENTS, HEADS, st.lists(NAMES, max_size=4, unique=True).map(tuple), PLACES),
     ),
     ids.BEGINNINGS: (AddressStatus, STATUSES),
+    ids.PUBLISH: (
+        PublishEntry,
+        st.tuples(SEQUENCES, HEADS).flatmap(
+            lambda ends: built(
+                PublishEntry,
+                NAMES,
+                NAMES,
+                STRINGS,
+                NAMES,
+                st.just(ends[0]),
+                st.just(ends[1] if ends[1] < 0 else max(ends)),
+                SEQUENCES,
+                st.booleans(),
+                st.lists(built(AbortedSpan, SEQUENCES, SEQUENCES, SEQUENCES), max_size=4).map(tuple),
+            )
+        ),
+    ),
 }
 """Id of a request with a list -> what the list is of."""
 

@@ -24,6 +24,7 @@ from wireproto.dafka.additions import (
     STATUS_SEALED,
     STATUS_STALE_EPOCH,
     STATUS_STORAGE_ERROR,
+    AbortedSpan,
     AddressStatus,
     Announcement,
     Answer,
@@ -44,6 +45,7 @@ from wireproto.dafka.additions import (
     OpenEntry,
     Ping,
     Pong,
+    PublishEntry,
     Recall,
     Recalled,
     Remembered,
@@ -73,6 +75,7 @@ DOCUMENT = ROOT / "docs" / "mesh-protocol.md"
 
 SEGMENT = Announcement("A9", "t", "C1", "L0", 3, 100, ("S1", "S2"), 2, b"\xff")
 NONE = AddressStatus("A9", STATUS_DONE, -1)
+PIECE = PublishEntry("A9.100", "d8", "t.values", "A9", 100, 115, 104, True, (AbortedSpan(7, 101, 109),))
 BEGUN = AddressStatus("A9", STATUS_DONE, 1, Beginning(SEGMENT, b"\xaa\xbb\xcc\xdd").pack())
 DIGEST = hashlib.sha256(b"".join(len(it).to_bytes(8, "big") + it for it in (b"hi", b"ho"))).digest()
 AT = Remembered("H1", "G1", 7)
@@ -117,6 +120,11 @@ OWN: dict[str, Any] = {
     "DELETE/UNKNOWN": Request(b"X", "S1", "R7", (DeleteEntry("A9", at=AT).pack(),)),
     "DELETED": Answer(b"x", "R7", "S1", (NONE,), NONCE),
     "DELETED/REFUSED": Answer(b"x", "R7", "S1", (AddressStatus("A9", STATUS_OTHER_HISTORY, 5),), NONCE),
+    "PUBLISH": Request(b"A", "S1", "R7", (PIECE.pack(),)),
+    "PUBLISH/NO-MORE": Request(
+        b"A", "S1", "R7", (PIECE._replace(last=-1, answers=False, aborted=()).pack(),)
+    ),
+    "PUBLISHED": Answer(b"a", "R7", "S1", (AddressStatus("A9.100", STATUS_DONE, -1),), NONCE),
     "PING": Ping("S1", "R7"),
     "PING/ANY": Ping("*", "R7"),
     "PING/REMEMBERED": Ping("S1", "R7", BEFORE),
