@@ -63,7 +63,8 @@ def status(data: Path, as_json: bool) -> None:
     short_help="Show native subjects, their addresses and lag.",
     help="Show the topics that have native records: of which subject, from how many addresses, how many came "
     "since the gateway started and in the last second, and how many that stores have told of are still to "
-    "come. Of several gateways each tells of the partitions that it leads.",
+    "come; and the topics whose values native programs can read. Of several gateways each tells of the "
+    "partitions that it leads.",
 )
 @click.option(
     "--addresses",
@@ -76,18 +77,29 @@ def subjects(addresses: bool, data: Path, as_json: bool) -> None:
     """Show the subjects."""
     from dafka.operators.socket import ask  # loads trio
 
-    before = {entry["topic"]: entry for entry in ask(data, "mesh.subjects")}
+    before = {entry["topic"]: entry for entry in ask(data, "mesh.subjects")["native"]}
     if before:
         time.sleep(RATE_SECONDS)
-    seen: list[dict[str, Any]] = ask(data, "mesh.subjects", addresses=addresses)
-    for entry in seen:
+    seen: dict[str, list[dict[str, Any]]] = ask(data, "mesh.subjects", addresses=addresses)
+    native, published = seen["native"], seen["published"]
+    for entry in native:
         entry["per_second"] = _rate(before.get(entry["topic"]), entry)
     if as_json:
         print_json(seen)
-    elif not seen:
-        click.echo("no topic has a subject: 'dafka topics create NAME --native SUBJECT' makes one")
-    else:
-        _show(seen)
+        return
+    if not native and not published:
+        click.echo(
+            "no topic has a subject: 'dafka topics create NAME --native SUBJECT' makes one that takes it up, "
+            "and --publish one whose values native programs read"
+        )
+    if native:
+        _show(native)
+    if published:
+        if native:
+            click.echo()
+        columns = ("topic", "subject", "partitions", "offsets")
+        titles = ("published topic", *columns[1:])
+        print_table(titles, [[entry[column] for column in columns] for entry in published])
 
 
 def _rate(before: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> int:

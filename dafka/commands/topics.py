@@ -28,6 +28,7 @@ REQUEST_TIMEOUT_MS: Final = 8_000
 """What the server may take to make or delete a topic: less than this client waits, so that it answers."""
 
 NATIVE_SUBJECT: Final = "dafka.native.subject"
+PUBLISH: Final = "dafka.publish"
 
 AS_THE_SERVER_IS_SET: Final = -1  # in CreateTopics
 
@@ -74,6 +75,11 @@ topics.add_command(trim)
     metavar="SUBJECT",
     help="Have the records that native producers publish under this subject in it, too.",
 )
+@click.option(
+    "--publish",
+    is_flag=True,
+    help="Have native programs read its values, under the subject NAME.values or dafka.publish.subject.",
+)
 @click.option("--if-not-exists", is_flag=True, help="A topic that is there already is no failure.")
 @bootstrap_option
 @log_options
@@ -83,6 +89,7 @@ def create(
     replication_factor: int | None,
     configs: Sequence[str],
     subject: str,
+    publish: bool,
     if_not_exists: bool,
     bootstrap: Bootstrap,
 ) -> None:
@@ -91,6 +98,8 @@ def create(
     wanted = [key_value("--config", config) for config in configs]
     if subject:
         wanted.append((NATIVE_SUBJECT, subject))
+    if publish:
+        wanted.append((PUBLISH, "values"))
     with connect(bootstrap) as client:
         answer = client.ask(
             api_keys().CREATE_TOPICS,

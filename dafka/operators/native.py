@@ -1,4 +1,4 @@
-"""The gateway's side of `dafka mesh subjects`: native records on their way into topics."""
+"""The gateway's side of `dafka mesh subjects`: native records on their way into topics, and out of them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,26 @@ class NativeRequestHandlers:
         """The handlers, by what a request has as `do`."""
         return {"mesh.subjects": self._subjects}
 
-    async def _subjects(self, request: dict[str, Any]) -> list[dict[str, Any]]:
-        """Each topic with a subject; with `addresses` each address of it, too."""
+    async def _subjects(self, request: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+        """`native`: each topic with a subject; with `addresses` each address of it, too. `published`: each
+        topic whose values native programs can read.
+        """
+        return {"native": await self._native(request), "published": self._published()}
+
+    def _published(self) -> list[dict[str, Any]]:
+        """Of each topic the partitions that are led here."""
+        publishing = self._broker.publishing
+        told: dict[tuple[str, str], dict[str, Any]] = {}
+        for one in () if publishing is None else publishing.partitions:
+            name = one.partition.topic.name, one.subject
+            entry = told.setdefault(
+                name, {"topic": name[0], "subject": name[1], "partitions": 0, "offsets": 0}
+            )
+            entry["partitions"] += 1
+            entry["offsets"] += max(0, one.end - one.partition.log_start_offset)
+        return [told[name] for name in sorted(told)]
+
+    async def _native(self, request: dict[str, Any]) -> list[dict[str, Any]]:
         broker = self._broker
         intakes = {} if broker.native is None else dict(broker.native.intakes)
         known: dict[bytes, dict[str, KnownAddress]] = {topic_id: {} for topic_id in intakes}

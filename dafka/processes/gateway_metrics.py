@@ -15,6 +15,7 @@ from gateway.fetch.session_cache import FetchSessionCache
 from gateway.groups.coordinator import Coordinator
 from gateway.log.compaction.compactor import Compaction
 from gateway.log.context import LogContext
+from gateway.native.publishing import Publishing
 from gateway.native.topics import NativeTopics
 
 
@@ -32,6 +33,8 @@ def register_gateway(metrics: Metrics, broker: Broker) -> None:
     metrics.register(COMPACTION, broker.compaction)
     if broker.native is not None:
         metrics.register(NATIVE, broker.native)
+    if broker.publishing is not None:
+        metrics.register(PUBLISHING, broker.publishing)
 
 
 LOG: Final[Sequence[Figure[LogContext]]] = (
@@ -273,3 +276,12 @@ NATIVE: Final[Sequence[Figure[NativeTopics]]] = (
     ),
 )
 """What it knows of native records on their way into topics."""
+
+PUBLISHING: Final[Sequence[Figure[Publishing]]] = (
+    Gauge(
+        "dafka_published_partitions",
+        "Partitions led here whose values native programs can read.",
+        lambda publishing: len(publishing.partitions),
+    ),
+)
+"""What it tells stores of that."""

@@ -158,5 +158,20 @@ NATIVE: Final[Sequence[Figure[NativeStore]]] = (
         "Native addresses that are kept from a later record on than their first, which is nowhere any more.",
         lambda native: native.begun_later,
     ),
+    Gauge(
+        "dafka_store_published_partitions",
+        "Partitions whose values native readers can get here.",
+        lambda native: len(native.readers.publications),
+    ),
+    Counter(
+        "dafka_store_published_records_total",
+        "Values of partitions that native readers were sent, empty records among them.",
+        lambda native: native.readers.published_records,
+    ),
+    Counter(
+        "dafka_store_native_dropped_requests_total",
+        "Requests of native readers that found too many others waiting. They come again.",
+        lambda native: native.readers.dropped,
+    ),
 )
-"""What it keeps of native producers, which are no Kafka topics'."""
+"""What it keeps of native producers, which are no Kafka topics', and gives native readers."""

@@ -30,7 +30,7 @@ from wireproto.dafka.fields import MAX_LIST_ENTRIES
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from gateway.cluster.cluster import Cluster
     from gateway.log.context import LogContext
@@ -92,9 +92,9 @@ class Publishing:
         self._limit = LogLimit(logger)
 
     @property
-    def partitions(self) -> int:
-        """That are published and led here."""
-        return len(self._partitions)
+    def partitions(self) -> Collection[PublishedPartition]:
+        """Those that are published and led here."""
+        return self._partitions.values()
 
     async def run(self) -> None:
         """Tell the stores, for ever."""
@@ -125,7 +125,7 @@ class Publishing:
                         )  # fmt: skip
         for key, known in list(self._partitions.items()):
             if wanted.get(key) != (known.partition, known.subject):
-                self._partitions.pop(key).end()
+                self._partitions.pop(key).withdraw()
         for key, (partition, subject) in wanted.items():
             if key not in self._partitions:
                 made = PublishedPartition(self._cluster.context, self._asks, partition, subject)
@@ -177,6 +177,11 @@ class PublishedPartition:
         self._again = -math.inf
         """When everything is told again."""
         self._put_off = False
+
+    @property
+    def end(self) -> int:
+        """The offset below which stores were told everything."""
+        return max(0, self._end)
 
     @property
     def name(self) -> str:
@@ -308,7 +313,7 @@ class PublishedPartition:
             # It has no room: told again with everything else.
             self._told.pop((member, status.address), None)
 
-    def end(self) -> None:
+    def withdraw(self) -> None:
         """It is not published any more, or not led here. What another leader tells is the same."""
         for pieces in self._pieces.values():
             for piece in pieces:

@@ -136,11 +136,16 @@ class NativeReaders:
         if fetch.sequence >= publication.start:
             if self.publications.answers(fetch):
                 self._put_fetch(fetch)
-        elif self._node.publisher.subscribed(ids.END + fetch.requester.encode()):
+        elif self._hears_ends(fetch):
             self._send_begins_later(fetch, publication.start)
         elif publication.answers_at_head:
-            # A C program, which hears no END: it reads from the first record on, or not at all.
             self._put_fetch(fetch)
+
+    def _hears_ends(self, fetch: Fetch) -> bool:
+        """Whether a reader can be told where a partition begins. C programs cannot: they read from the first
+        record on, or not at all.
+        """
+        return self._node.publisher.subscribed(ids.END + fetch.requester.encode())
 
     def _send_begins_later(self, fetch: Fetch, first: int) -> None:
         begins = AddressStatus(fetch.address, STATUS_BEGINS_LATER, first)
@@ -212,7 +217,7 @@ class NativeReaders:
             publication = self.publications.get(address)
             if publication is None or publication.subject != asked.subject:
                 return
-            contents = await self._values(publication, following, last)
+            contents = await self._values(asked, publication, following, last)
             if not contents:
                 break
             for some in _slices(contents):
@@ -222,11 +227,13 @@ class NativeReaders:
         if publication is not None and publication.head >= 0:
             self._node.send(DirectHead(asked.requester, address, asked.subject, publication.head))
 
-    async def _values(self, publication: Publication, first: int, last: int) -> list[bytes]:
+    async def _values(self, asked: Fetch, publication: Publication, first: int, last: int) -> list[bytes]:
         """Some of the records from `first` to `last`; none if the first one is not here. Raises
         `StoreCorrupt`.
         """
         if first < publication.start:
+            if self._hears_ends(asked):
+                return []  # the log start has moved: it asks again
             return [b""] * min(last + 1 - first, publication.start - first, NATIVE_SEND_RECORDS)
         piece = publication.piece_at(first)
         if piece is None:

@@ -382,17 +382,17 @@ def test_operators_are_told_of_subjects_and_addresses(scene: Scene) -> None:
             "refused": 0,
             "rewritten": 0,
         }
-        assert await tell({}) == [entry]
-        (told,) = await tell({"addresses": True})
+        assert await tell({}) == {"native": [entry], "published": []}
+        (told,) = (await tell({"addresses": True}))["native"]
         named = told.pop("named")
         assert told == entry
         assert [(one["address"], one["next"]) for one in named] == [(a, len(found[a])) for a in addresses]
         await set_subject(scene.broker, "")
         for _ in range(200):
-            if not await tell({}):
+            if not (await tell({}))["native"]:
                 break
             await trio.sleep(0.05)
-        assert await tell({}) == []
+        assert await tell({}) == {"native": [], "published": []}
 
     trio.run(scene.live, act)
 

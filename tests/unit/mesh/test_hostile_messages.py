@@ -28,6 +28,7 @@ from mesh.protocol.writer import Writer
 from mesh.reader import NotServed, Reader
 from mesh.requests import Requests
 from mesh.routing import gateway_routes
+from mesh.store.native_readers import NativeReaders
 from mesh.store.store import Store, StoreSettings
 from mesh.zmq_trio import Context
 from tests.unit.mesh.producer_asks import closed, opened, sealed
@@ -306,16 +307,21 @@ def commit_all(store: Store) -> None:
             store.node.send(again)
 
 
+def read_values(readers: NativeReaders, asked: Fetch) -> None:
+    publication = readers.publications.get(asked.address)
+    piece = None if publication is None else publication.piece_at(asked.sequence)
+    if piece is not None:
+        with contextlib.suppress(StoreCorrupt):
+            readers._published.read(piece, asked.sequence, asked.sequence + asked.count - 1)
+
+
 def serve_all(store: Store) -> None:
     """What readers asked for, as the threads of the server do it."""
     readers = store.native.readers
     with contextlib.suppress(trio.WouldBlock):
         while asked := readers._work.receive_nowait():
-            publication = readers.publications.get(asked.address) if isinstance(asked, Fetch) else None
-            piece = None if publication is None else publication.piece_at(asked.sequence)
-            if piece is not None:
-                with contextlib.suppress(StoreCorrupt):
-                    readers._published.read(piece, asked.sequence, asked.sequence + asked.count - 1)
+            if isinstance(asked, Fetch):
+                read_values(readers, asked)
     while True:
         try:
             serve, request = store.server._work.receive_nowait()

@@ -54,11 +54,15 @@ def subject(records: int, **more: Any) -> dict[str, Any]:
 
 
 def shown_subjects(
-    monkeypatch: pytest.MonkeyPatch, answers: list[list[dict[str, Any]]], *arguments: str
+    monkeypatch: pytest.MonkeyPatch,
+    answers: list[list[dict[str, Any]]],
+    *arguments: str,
+    published: list[dict[str, Any]] | None = None,
 ) -> tuple[str, list[float]]:
     """What is shown, and for how long it waited."""
     waits: list[float] = []
-    monkeypatch.setattr("dafka.operators.socket.ask", lambda *_, **__: answers.pop(0))
+    told = [{"native": native, "published": published or []} for native in answers]
+    monkeypatch.setattr("dafka.operators.socket.ask", lambda *_, **__: told.pop(0))
     monkeypatch.setattr("time.sleep", waits.append)
     result = CliRunner().invoke(mesh, ["subjects", *arguments], catch_exceptions=False)
     assert result.exit_code == 0
@@ -84,10 +88,24 @@ def test_a_subject_that_has_begun_meanwhile_has_no_rate(
     monkeypatch: pytest.MonkeyPatch, before: list[dict[str, Any]]
 ) -> None:
     shown, _ = shown_subjects(monkeypatch, [before, [subject(5)]], "--json")
-    assert json.loads(shown) == [subject(5, per_second=0)]
+    assert json.loads(shown) == {"native": [subject(5, per_second=0)], "published": []}
 
 
 def test_without_subjects_it_says_how_to_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
     shown, waits = shown_subjects(monkeypatch, [[], []])
     assert "dafka topics create NAME --native SUBJECT" in shown
     assert waits == []
+
+
+@pytest.mark.parametrize("native", [[], [subject(5)]], ids=["alone", "beside others"])
+def test_published_topics_with_their_subjects(
+    monkeypatch: pytest.MonkeyPatch, native: list[dict[str, Any]]
+) -> None:
+    published = [{"topic": "orders", "subject": "orders.values", "partitions": 3, "offsets": 1200}]
+    shown, _ = shown_subjects(monkeypatch, [native, native], published=published)
+    rows = [line.split() for line in shown.splitlines()]
+    assert rows[-2:] == [
+        ["published", "topic", "subject", "partitions", "offsets"],
+        ["orders", "orders.values", "3", "1200"],
+    ]
+    assert ("readings" in shown) == bool(native)
