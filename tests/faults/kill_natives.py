@@ -4,6 +4,9 @@ A tower, three stores and a gateway; three native producers, two of whose record
 them, and two Kafka producers. One of all these gets a SIGKILL again and again and is started anew; a native
 producer has another address then. At the end the topic has each acknowledged record once, those of an address
 in order and without a gap, and a native consumer that comes late hears the same as is in the topic.
+
+The values of the topic are published besides: a native consumer that reads them all the while, and one that
+comes late, get each offset once, in order, as Kafka clients have it.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +33,7 @@ from tests.clients.stored import create_replicated_topic, stored_records
 from tests.differential.batches import Record
 from tests.faults.checker import Problem
 from tests.faults.native_judge import ADDRESS, Sent, judge
+from tests.faults.native_reader import NativeReader
 from tests.faults.native_sender import content_of
 from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
 from tests.peers.tower import TowerProcess
@@ -56,9 +61,8 @@ class Sender:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        at = self._mesh.tower.address
-        where = f"{at.host}:{at.port_in}:{at.port_out}"
-        command = [sys.executable, "-m", "tests.faults.native_sender", SUBJECT, where, str(self._stores)]
+        sender = (sys.executable, "-m", "tests.faults.native_sender")
+        command = [*sender, SUBJECT, where_is(self._mesh), str(self._stores)]
         with self._errors.open("ab") as errors:
             self._process = subprocess.Popen(
                 [*command, str(self._notes)], stdout=subprocess.PIPE, stderr=errors
@@ -141,11 +145,12 @@ class Kills:
 
     def run(self, enough: Callable[[], bool]) -> list[Problem]:
         """Kill until it is enough, then judge."""
-        with MeshCluster(self.directory / "mesh") as mesh:
-            configs = {"dafka.native.subject": SUBJECT}
+        with MeshCluster(self.directory / "mesh") as mesh, ExitStack() as stack:
+            configs = {"dafka.native.subject": SUBJECT, "dafka.publish": "values"}
             create_replicated_topic(mesh.bootstrap, TOPIC, PARTITIONS, 3, **configs)
             senders = [Sender(mesh, self.directory, number) for number in range(len(STORES_OF_SENDERS))]
             writers = [KafkaWriter(mesh.bootstrap, number) for number in range(KAFKA_PRODUCERS)]
+            live = stack.enter_context(NativeReader(f"{TOPIC}.values", where_is(mesh)))
             try:
                 for sender in senders:
                     sender.start()
@@ -169,7 +174,8 @@ class Kills:
             stored = self._settled(mesh, sent)
             problems += judge(stored, sent)
             problems += self._heard_late(mesh, stored)
-            return problems
+            late = stack.enter_context(NativeReader(f"{TOPIC}.values", where_is(mesh)))
+            return [*problems, *_misread("live", live, stored), *_misread("late", late, stored)]
 
     def _kill_one(self, mesh: MeshCluster, senders: list[Sender]) -> None:
         victims: dict[str, Sequence[GatewayProcess | StoreProcess | TowerProcess | Sender]] = {
@@ -208,15 +214,37 @@ class Kills:
         return problems
 
     async def _heard(self, mesh: MeshCluster, wanted: Counter[str]) -> dict[str, list[bytes]]:
-        at = mesh.tower.address
         found: dict[str, list[bytes]] = defaultdict(list)
-        where = f"{at.host}:{at.port_in}:{at.port_out}"
-        async with dafka.Consumer(SUBJECT, from_beginning=True, tower=where) as records:
+        async with dafka.Consumer(SUBJECT, from_beginning=True, tower=where_is(mesh)) as records:
             with trio.move_on_after(DONE_SECONDS):
                 while any(len(found[address]) < count for address, count in wanted.items()):
                     record = await records.receive()
                     found[record.address].append(record.content)
         return found
+
+
+def where_is(mesh: MeshCluster) -> str:
+    """Its tower, as an option has it."""
+    at = mesh.tower.address
+    return f"{at.host}:{at.port_in}:{at.port_out}"
+
+
+def _misread(name: str, reader: NativeReader, stored: Stored) -> Iterator[Problem]:
+    """What a native reader of the topic's values has otherwise than Kafka clients."""
+    expected = {
+        partition: [record.value or b"" for _, record in pairs] for partition, pairs in stored.items()
+    }
+    if not reader.has(expected, DONE_SECONDS):
+        for partition, values in expected.items():
+            found = reader.values[partition]
+            common = next((n for n, (a, b) in enumerate(zip(found, values, strict=False)) if a != b), -1)
+            yield Problem(
+                "misread",
+                f"the {name} native reader has {len(found)} of {len(values)} offsets of partition "
+                f"{partition}, and the first other value at {common}",
+            )
+    for wrong in reader.wrong[:5]:
+        yield Problem("misread", f"the {name} native reader: {wrong}")
 
 
 def addresses(stored: Stored) -> Iterator[str]:

@@ -29,8 +29,9 @@ from gateway.catalog import keys
 from gateway.configs.topic_configs import TOPIC_CONFIGS
 from gateway.log import retention
 from gateway.log.partition import Partition
+from mesh.protocol.published_address import published_address
 from tests.in_process.in_process import RawClient, produce_request, running
-from tests.in_process.natives import native_producer
+from tests.in_process.natives import native_consumer, native_producer
 from wireproto.records.builder import build_batch
 from wireproto.records.header import read_header
 from wireproto.records.iteration import iter_records
@@ -237,6 +238,27 @@ async def native_key(scene: Scene) -> None:
     assert record.key == dict(record.headers)["dafka.address"]
 
 
+async def publish(scene: Scene) -> None:
+    await published_under(scene, f"{scene.topic}.values")
+
+
+async def publish_subject(scene: Scene) -> None:
+    assert await scene.set("dafka.publish.subject", scene.topic) == 0  # it counts only with the other config
+    assert await scene.set("dafka.publish", "values") == INVALID_CONFIG
+    assert await scene.set("dafka.publish.subject", "news") == 0
+    await published_under(scene, "news")
+
+
+async def published_under(scene: Scene, subject: str) -> None:
+    start = scene.partition.high_watermark
+    async with native_consumer(scene.server, subject) as consumer:
+        assert await scene.produce(b"for everybody") == 0
+        assert await scene.set("dafka.publish", "values") == 0
+        while (record := await consumer.receive()).sequence < start:
+            pass
+    assert record == (published_address(scene.partition.topic.id, 0), start, b"for everybody")
+
+
 # what is compacted ----------------------------------------------------------------------------------------
 
 
@@ -391,6 +413,8 @@ EFFECTS: dict[str, Callable[[Scene], Awaitable[None]]] = {
     "dafka.native.key": native_key,
     "dafka.native.partition": native_partition,
     "dafka.native.subject": native_subject,
+    "dafka.publish": publish,
+    "dafka.publish.subject": publish_subject,
     "compression.gzip.level": partial(level, codec="gzip", number=GZIP, low=1, high=9),
     "compression.lz4.level": partial(level, codec="lz4", number=LZ4, low=1, high=17),
     "compression.type": compression_type,

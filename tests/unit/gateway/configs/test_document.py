@@ -21,6 +21,8 @@ IN_EFFECT = {
     "dafka.native.key",
     "dafka.native.partition",
     "dafka.native.subject",
+    "dafka.publish",
+    "dafka.publish.subject",
     "max.message.bytes",
     "message.timestamp.after.max.ms",
     "message.timestamp.before.max.ms",
