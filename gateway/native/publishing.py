@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from gateway.log.topic import Topic
     from mesh.requests import Requests
 
-TELL_SECONDS: Final = 0.05
-"""How often is looked how far published partitions have grown."""
+REST_SECONDS: Final = 0.02
+"""Pause after stores were told something: what comes meanwhile goes together."""
 
 LOOK_SECONDS: Final = 1.0
 """How often is looked which topics are published."""
@@ -49,7 +49,7 @@ AGAIN_SECONDS: Final = 10.0
 """After so long stores are told everything again."""
 
 MAX_PUBLISHED_PARTITIONS: Final = 1_000
-"""Of topics that are published, which one gateway leads: each is told twenty times a second as it grows."""
+"""Of topics that are published, which one gateway leads: stores are told of each as it grows."""
 
 TOLD_AT_ONCE: Final = 100
 """Partitions of which stores are told something in one turn; others have the next."""
@@ -90,6 +90,12 @@ class Publishing:
         self._asks = AddressRequests(requests, ids.PUBLISH)
         self._partitions: dict[Key, PublishedPartition] = {}
         self._limit = LogLimit(logger)
+        self._news = trio.Event()
+        """Something has become visible in one of them since the last turn."""
+
+    def advanced(self, _partition: Partition, /) -> None:
+        """Something of a partition is another (`gateway.log.listeners`)."""
+        self._news.set()
 
     @property
     def partitions(self) -> Collection[PublishedPartition]:
@@ -105,8 +111,11 @@ class Publishing:
                 if trio.current_time() >= look_due:
                     look_due = trio.current_time() + LOOK_SECONDS
                     self._look()
-                await self._tell()
-                await trio.sleep(TELL_SECONDS if self._partitions else LOOK_SECONDS)
+                self._news = trio.Event()
+                if await self._tell():
+                    await trio.sleep(REST_SECONDS)
+                with trio.move_on_after(LOOK_SECONDS):
+                    await self._news.wait()
 
     def _look(self) -> None:
         topics = self._cluster.topics
@@ -125,11 +134,13 @@ class Publishing:
                         )  # fmt: skip
         for key, known in list(self._partitions.items()):
             if wanted.get(key) != (known.partition, known.subject):
+                known.partition.listeners.unwatch(self)
                 self._partitions.pop(key).withdraw()
         for key, (partition, subject) in wanted.items():
             if key not in self._partitions:
                 made = PublishedPartition(self._cluster.context, self._asks, partition, subject)
                 self._partitions[key] = made
+                partition.listeners.watch(self)
 
     def _is_refused(self, topic: Topic) -> bool:
         names = self._cluster.subject_names
@@ -138,10 +149,14 @@ class Publishing:
             self._limit.warning("topic %s is not published: %s", topic.name, why)
         return bool(why) or topic.internal
 
-    async def _tell(self) -> None:
+    async def _tell(self) -> bool:
+        """Whether there was something to tell."""
         now = trio.current_time()
         due = [one for one in self._partitions.values() if one.is_due(now)]
+        if len(due) > TOLD_AT_ONCE:
+            self._news.set()
         for one in due[:TOLD_AT_ONCE]:
+            one.partition.listeners.watch(self)
             try:
                 await one.tell(now)
             except KafkaError as error:
@@ -151,6 +166,7 @@ class Publishing:
             key = one.partition.topic.id, one.partition.index
             if self._partitions.get(key) is one:
                 self._partitions[key] = self._partitions.pop(key)
+        return bool(due)
 
 
 class PublishedPartition:
@@ -215,37 +231,41 @@ class PublishedPartition:
         partition, closed = self.partition, self.partition.chain.closed
         everything = now >= self._again or self._closed is not closed
         end, start = partition.visible_end(True), partition.log_start_offset
-        for segment, last in self._covered(end):
-            if everything or last >= self._end:
-                await self._extend(segment, last)
-        covered = [one for one in self._covered(end) if everything or one[1] >= self._end]
+        # Where the chain is as it was, what is new is in the segment that was told last, or behind it.
+        following = 0 if everything else self._end - 1
+        for segment, first, last in self._covered(end):
+            if last >= following:
+                await self._extend(segment, first, last)
+        covered = [segment for segment, _, last in self._covered(end) if last >= following]
         if not partition.available:
             return
         if everything:
-            self._drop_others({segment.address for segment, _ in covered})
+            self._drop_others({segment.address for segment in covered})
         if now >= self._again:
             self._told.clear()
             self._again, self._put_off = now + AGAIN_SECONDS, False
-        for segment, _ in covered:
+        for segment in covered:
             self._tell_segment(segment, start)
         self._end, self._start, self._closed = end, start, closed
 
-    def _covered(self, end: int) -> list[tuple[Segment, int]]:
-        """The segments with offsets below `end`, and the last such offset of each: an offset that no segment
-        has any more belongs to the one before it.
+    def _covered(self, end: int) -> list[tuple[Segment, int, int]]:
+        """The segments with offsets below `end`, and the first and the last such offset of each. One that no
+        segment has any more belongs to the one before it, or before all to the first.
         """
         segments = self.partition.chain.segments()
-        followed = [*(segment.start_offset for segment in segments[1:]), end] if segments else []
+        starts = [segment.start_offset for segment in segments]
+        if starts:
+            starts[0] = min(starts[0], self.partition.log_start_offset)
         return [
-            (segment, min(following, end) - 1)
-            for segment, following in zip(segments, followed, strict=True)
-            if segment.start_offset < min(following, end)
+            (segment, start, min(following, end) - 1)
+            for segment, start, following in zip(segments, starts, [*starts[1:], end], strict=False)
+            if start < min(following, end)
         ]
 
-    async def _extend(self, segment: Segment, last: int) -> None:
-        """Know the pieces of a segment up to `last`. Raises KafkaError."""
+    async def _extend(self, segment: Segment, first: int, last: int) -> None:
+        """Know the pieces of a segment from `first` to `last`. Raises KafkaError."""
         pieces = self._pieces.get(segment.address, [])
-        following = pieces[-1].last + 1 if pieces else segment.start_offset
+        following = pieces[-1].last + 1 if pieces else first
         if following > last:
             return
         found = await self._context.aborted.spans(self.partition, following, last + 1)

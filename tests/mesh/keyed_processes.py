@@ -25,13 +25,13 @@ def issue(path: Path, nodes: dict[str, str]) -> None:
 
 
 def native(
-    command: str, keys: Path, tower: TowerProcess, *arguments: str
+    command: str, keys: Path, tower: TowerProcess, *arguments: str, subject: str = SUBJECT
 ) -> subprocess.CompletedProcess[bytes]:
     """`dafka produce` or `dafka consume`, with these keys."""
     address = tower.address
     where = f"--tower={address.host}:{address.port_in}:{address.port_out}"
     return subprocess.run(
-        [sys.executable, "-m", "dafka.cli", command, SUBJECT, where, f"--mesh-keys={keys}", *arguments],
+        [sys.executable, "-m", "dafka.cli", command, subject, where, f"--mesh-keys={keys}", *arguments],
         input=b"one\ntwo\n",
         capture_output=True,
         timeout=PATIENCE_SECONDS,

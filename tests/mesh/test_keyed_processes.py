@@ -59,6 +59,14 @@ def test_kafka_and_native_clients_write_and_read(tmp_path: Path) -> None:
         consumed = native("consume", keys / "screen", mesh.tower, "--from-beginning", "--max-records=2")
         assert (consumed.returncode, consumed.stdout) == (0, b"one\ntwo\n"), consumed.stderr
 
+        create_replicated_topic(mesh.bootstrap, "prices", 1, 2, **{"dafka.publish": "values"})
+        for price in (b"7", b"9"):
+            producer.produce("prices", price, partition=0)
+        assert producer.flush(PATIENCE_SECONDS) == 0
+        read = ("--from-beginning", "--max-records=2")
+        consumed = native("consume", keys / "screen", mesh.tower, *read, subject="prices.values")
+        assert (consumed.returncode, consumed.stdout) == (0, b"7\n9\n"), consumed.stderr
+
         logs = "".join(process.log for process in (mesh.tower, *mesh.stores, mesh.gateway))
         assert "dropped a message" not in logs
         assert "a tower tells of" not in logs
