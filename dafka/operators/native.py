@@ -51,7 +51,7 @@ class NativeRequestHandlers:
                 name, {"topic": name[0], "subject": name[1], "partitions": 0, "offsets": 0}
             )
             entry["partitions"] += 1
-            entry["offsets"] += max(0, one.end - one.partition.log_start_offset)
+            entry["offsets"] += max(0, one.told_to - one.partition.log_start_offset)
         return [told[name] for name in sorted(told)]
 
     async def _native(self, request: dict[str, Any]) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from gateway.configs.checks import MAX_SUBJECT_BYTES
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -78,6 +79,11 @@ class SubjectNames:
         subject = published_subject(name, settings)
         if not subject:
             return ""
+        if len(subject.encode()) > MAX_SUBJECT_BYTES:
+            return (
+                f"dafka.publish: the subject '{subject[:40]}...' has more than {MAX_SUBJECT_BYTES} bytes. "
+                "Give the topic a shorter one (dafka.publish.subject)"
+            )
         if subject == name or topics.get(subject) is not None:
             return (
                 f"dafka.publish.subject: '{subject}' is the name of a topic, and gateways publish the "

@@ -72,7 +72,7 @@ class EffectiveTopicConfigs:
     publishes_values: bool = False
     """Native programs can read the values of its records."""
     publish_subject: str = ""
-    """The subject under which they do; "": see `gateway.native.subjects`."""
+    """The subject under which they do; "": see `gateway.cluster.subject_names`."""
 
     @property
     def opens_batches(self) -> bool:

@@ -54,6 +54,9 @@ MAX_PUBLISHED_PARTITIONS: Final = 1_000
 TOLD_AT_ONCE: Final = 100
 """Partitions of which stores are told something in one turn; others have the next."""
 
+SEGMENTS_AT_ONCE: Final = 20
+"""Segments whose stores are told in one stretch."""
+
 PIECE_ABORTED: Final = 1_000
 """Aborted transactions of a piece; then the next one begins."""
 
@@ -112,7 +115,7 @@ class Publishing:
                     look_due = trio.current_time() + LOOK_SECONDS
                     self._look()
                 self._news = trio.Event()
-                if await self._tell():
+                if self._tell(nursery):
                     await trio.sleep(REST_SECONDS)
                 with trio.move_on_after(LOOK_SECONDS):
                     await self._news.wait()
@@ -121,9 +124,10 @@ class Publishing:
         topics = self._cluster.topics
         self._cluster.subject_names.look(topics.all())
         wanted: dict[Key, tuple[Partition, str]] = {}
+        subjects: dict[bytes, str] = {}
         for topic in topics.all():
             if topic.settings.publishes_values and not self._is_refused(topic):
-                subject = published_subject(topic.name, topic.settings)
+                subject = subjects[topic.id] = published_subject(topic.name, topic.settings)
                 for partition in topic.partitions:
                     if partition.available and len(wanted) < MAX_PUBLISHED_PARTITIONS:
                         wanted[topic.id, partition.index] = partition, subject
@@ -133,9 +137,12 @@ class Publishing:
                             topic.name, partition.index, MAX_PUBLISHED_PARTITIONS,
                         )  # fmt: skip
         for key, known in list(self._partitions.items()):
-            if wanted.get(key) != (known.partition, known.subject):
-                known.partition.listeners.unwatch(self)
-                self._partitions.pop(key).withdraw()
+            if wanted.get(key) == (known.partition, known.subject):
+                continue
+            known.partition.listeners.unwatch(self)
+            del self._partitions[key]
+            # What is led elsewhere the next leader tells, and it is the same.
+            known.end(withdraw=known.subject != subjects.get(key[0]))
         for key, (partition, subject) in wanted.items():
             if key not in self._partitions:
                 made = PublishedPartition(self._cluster.context, self._asks, partition, subject)
@@ -149,24 +156,29 @@ class Publishing:
             self._limit.warning("topic %s is not published: %s", topic.name, why)
         return bool(why) or topic.internal
 
-    async def _tell(self) -> bool:
-        """Whether there was something to tell."""
+    def _tell(self, nursery: trio.Nursery) -> bool:
+        """Whether there was something to tell. What has to be read first holds up nobody else."""
         now = trio.current_time()
         due = [one for one in self._partitions.values() if one.is_due(now)]
         if len(due) > TOLD_AT_ONCE:
             self._news.set()
         for one in due[:TOLD_AT_ONCE]:
             one.partition.listeners.watch(self)
-            try:
-                await one.tell(now)
-            except KafkaError as error:
-                one.put_off(now)
-                self._limit.info("%s is published later: %s", one.name, error)
+            one.busy = True
+            nursery.start_soon(self._tell_one, one, now)
             # Others first the next time.
             key = one.partition.topic.id, one.partition.index
-            if self._partitions.get(key) is one:
-                self._partitions[key] = self._partitions.pop(key)
+            self._partitions[key] = self._partitions.pop(key)
         return bool(due)
+
+    async def _tell_one(self, one: PublishedPartition, now: float) -> None:
+        try:
+            await one.tell(now)
+        except (KafkaError, ValueError) as error:
+            one.put_off(now)
+            self._limit.info("%s is published later: %s", one.name, error)
+        finally:
+            one.busy = False
 
 
 class PublishedPartition:
@@ -189,13 +201,18 @@ class PublishedPartition:
         self._end = -1
         self._start = -1
         self._closed: Sequence[Segment] | None = None
-        """What the chain had before its segments with windows: another list once some of that has changed."""
+        """What the chain had before its segments with windows: another list once some have left it or were
+        replaced.
+        """
         self._again = -math.inf
         """When everything is told again."""
         self._put_off = False
+        self._ended = False
+        self.busy = False
+        """Stores are being told something."""
 
     @property
-    def end(self) -> int:
+    def told_to(self) -> int:
         """The offset below which stores were told everything."""
         return max(0, self._end)
 
@@ -207,7 +224,9 @@ class PublishedPartition:
     def is_due(self, now: float) -> bool:
         """Whether stores are to be told something."""
         partition = self.partition
-        if not partition.available or partition.withheld or partition.last_stable_offset == UNDECIDED:
+        if self.busy or not partition.available or partition.withheld:
+            return False
+        if partition.last_stable_offset == UNDECIDED:
             return False
         return now >= self._again or (not self._put_off and self._has_changed())
 
@@ -237,16 +256,20 @@ class PublishedPartition:
             if last >= following:
                 await self._extend(segment, first, last)
         covered = [segment for segment, _, last in self._covered(end) if last >= following]
-        if not partition.available:
-            return
+        if self._ended or not partition.available or partition.chain.closed is not closed:
+            return  # it is another chain: looked at anew
         if everything:
             self._drop_others({segment.address for segment in covered})
         if now >= self._again:
             self._told.clear()
             self._again, self._put_off = now + AGAIN_SECONDS, False
-        for segment in covered:
-            self._tell_segment(segment, start)
         self._end, self._start, self._closed = end, start, closed
+        for number, segment in enumerate(covered, 1):
+            self._tell_segment(segment, start)
+            if number % SEGMENTS_AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()
+                if self._ended:
+                    return
 
     def _covered(self, end: int) -> list[tuple[Segment, int, int]]:
         """The segments with offsets below `end`, and the first and the last such offset of each. One that no
@@ -265,12 +288,19 @@ class PublishedPartition:
     async def _extend(self, segment: Segment, first: int, last: int) -> None:
         """Know the pieces of a segment from `first` to `last`. Raises KafkaError."""
         pieces = self._pieces.get(segment.address, [])
+        if pieces and pieces[-1].last > last:
+            # A loss was accepted: what was told is there no more.
+            for piece in self._pieces.pop(segment.address):
+                self._withdraw(piece)
+            pieces = []
         following = pieces[-1].last + 1 if pieces else first
         if following > last:
             return
+        closed = self.partition.chain.closed
         found = await self._context.aborted.spans(self.partition, following, last + 1)
-        if not self.partition.chain.holds(segment.address):
-            return  # what was found is of the segment in its place: that one has its turn
+        if self.partition.chain.closed is not closed:
+            return  # what was found may be of segments in the place of these
+        await trio.lowlevel.checkpoint()
         pieces = self._pieces.setdefault(segment.address, [])
         made = _cut(segment, following, last, [AbortedSpan(*span) for span in found])
         if pieces and len(pieces[-1].aborted) + len(made[0].aborted) <= PIECE_ABORTED:
@@ -333,11 +363,13 @@ class PublishedPartition:
             # It has no room: told again with everything else.
             self._told.pop((member, status.address), None)
 
-    def withdraw(self) -> None:
-        """It is not published any more, or not led here. What another leader tells is the same."""
-        for pieces in self._pieces.values():
-            for piece in pieces:
-                self._withdraw(piece)
+    def end(self, *, withdraw: bool) -> None:
+        """It is not published any more, and `withdraw` what was told; or it is not led here."""
+        self._ended = True
+        if withdraw:
+            for pieces in self._pieces.values():
+                for piece in pieces:
+                    self._withdraw(piece)
 
 
 def _cut(segment: Segment, first: int, last: int, found: list[AbortedSpan]) -> list[Piece]:
@@ -345,14 +377,20 @@ def _cut(segment: Segment, first: int, last: int, found: list[AbortedSpan]) -> l
     in it. Raises KafkaError: more are at one place than can be told.
     """
     pieces: list[Piece] = []
-    while len(found) > PIECE_ABORTED and (following := found[PIECE_ABORTED].first) > first:
-        pieces.append(Piece(segment, first, following - 1, tuple(found[:PIECE_ABORTED])))
+    while len(found) > (most := max(PIECE_ABORTED, sum(span.first <= first for span in found))):
+        following = found[most].first
+        pieces.append(_piece(segment, first, following - 1, found[:most]))
         first, found = following, [one for one in found if one.last >= following]
-    if len(found) > MAX_LIST_ENTRIES:
+    pieces.append(_piece(segment, first, last, found))
+    return pieces
+
+
+def _piece(segment: Segment, first: int, last: int, aborted: list[AbortedSpan]) -> Piece:
+    """Raises KafkaError."""
+    if len(aborted) > MAX_LIST_ENTRIES:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"{len(found)} aborted transactions are at offset {first}, and no more than {MAX_LIST_ENTRIES} "
+            f"{len(aborted)} aborted transactions are at offset {first}, and no more than {MAX_LIST_ENTRIES} "
             "can be told",
         )
-    pieces.append(Piece(segment, first, last, tuple(found)))
-    return pieces
+    return Piece(segment, first, last, tuple(aborted))

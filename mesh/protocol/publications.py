@@ -3,7 +3,7 @@
 Rule: a record is shown only when the partition's leader has told that it may be: each piece that it tells is
 durable on as many stores as count, and holds no record of a transaction that is still open. What a piece
 says is true for good, so an old one can be late, twice or of a leader that is none any more: it shows less
-than there is, and never anything else.
+than there is, until the next one comes, and never anything else.
 
 Theory of operation: a leader tells every member of a segment the piece of the partition that lies in it,
 again when the piece grows and some times a minute, and which member is to answer. That one answers a FETCH at
@@ -12,12 +12,13 @@ had no answer. A piece that nobody tells any more is forgotten after `PIECE_SECO
 the disk: whoever leads the partition tells a store that has started.
 """
 
-from bisect import bisect_right
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
 
+from mesh.protocol.published_address import is_published
 from wireproto.dafka.additions import STATUS_DONE, STATUS_NOT_HERE, PublishEntry
 from wireproto.dafka.messages import Fetch
 
@@ -35,6 +36,9 @@ MAX_ABORTED = 1_000_000
 
 MAX_UNANSWERED = 4_096
 """FETCHes that others are to answer, remembered in case they do not; the oldest go first."""
+
+PATIENCE_SECONDS = 0.25
+"""How long the store that is to answer has for it, before another one does that is asked again."""
 
 HEAD_SECONDS = 1.0
 """How often readers are told how far a partition goes that has grown within `FRESH_SECONDS`: C's ask for a
@@ -96,16 +100,16 @@ class Publication:
     def put(self, entry: PublishEntry, now: float) -> None:
         """A piece was told."""
         known = self.known(entry.piece)
-        if known is not None and known.last > entry.last:
-            # Late, or of a leader that did not know better: what was true is.
-            entry = entry._replace(last=known.last, aborted=known.aborted)
         self._told[entry.piece] = entry, now
         self.start = max(self.start, entry.start)
         self.aborted += len(entry.aborted) - (0 if known is None else len(known.aborted))
-        if known is not None and self._order and self._order[-1] is known:
-            self._order[-1] = entry
-        elif entry != known:
+        if known is None or self._order is None or known.first != entry.first:
             self._order = None
+            return
+        place = bisect_left(self._order, entry.first, key=attrgetter("first"))
+        while self._order[place] is not known:
+            place += 1
+        self._order[place] = entry
 
     def drop(self, piece: str) -> None:
         """A piece is not shown any more."""
@@ -136,7 +140,7 @@ class Publications:
         self._of: dict[str, Publication] = {}
         self._pieces = 0
         self._aborted = 0
-        self._unanswered: dict[tuple[str, str], int] = {}
+        self._unanswered: dict[tuple[str, str], tuple[int, float]] = {}
 
     def __len__(self) -> int:
         return len(self._of)
@@ -156,6 +160,9 @@ class Publications:
     def told(self, entry: PublishEntry, now: float) -> int:
         """A leader tells a piece, or with `last` -1 that it is none any more: the status to answer."""
         publication = self._of.get(entry.address)
+        if not is_published(entry.address):
+            self.refused += 1
+            return STATUS_NOT_HERE
         if entry.last < 0:
             if publication is not None:
                 self._change(publication, partial(publication.drop, entry.piece))
@@ -202,26 +209,27 @@ class Publications:
         for publication in list(self._of.values()):
             self._change(publication, partial(publication.drop_before, now - PIECE_SECONDS))
 
-    def heads_due(self, now: float) -> list[Publication]:
-        """The partitions of which readers are to be told now how far they go."""
-        due = [one for one in self._of.values() if now >= one.head_due and one.answers_at_head]
+    def heads_due(self, now: float, addresses: Iterable[str] | None = None) -> list[Publication]:
+        """The partitions, of these or of all, of which readers are to be told now how far they go."""
+        wanted = self._of.values() if addresses is None else map(self._of.get, addresses)
+        due = [one for one in wanted if one is not None and now >= one.head_due and one.answers_at_head]
         for one in due:
             one.head_due = now + (HEAD_SECONDS if now < one.grown + FRESH_SECONDS else FRESH_SECONDS)
         return due
 
-    def answers(self, fetch: Fetch) -> bool:
+    def answers(self, fetch: Fetch, now: float) -> bool:
         """Whether this store answers a FETCH: what is asked for may be shown, and it is this store that is to
-        do so, or the same was asked before.
+        do so, or the same was asked some time before.
         """
         publication = self._of.get(fetch.address)
         piece = None if publication is None else publication.piece_at(fetch.sequence)
         if publication is None or piece is None or publication.subject != fetch.subject:
             return False
         key = fetch.requester, fetch.address
-        again = self._unanswered.pop(key, None) == fetch.sequence
-        if piece.answers or again:
+        sequence, since = self._unanswered.pop(key, (-1, 0.0))
+        if piece.answers or (sequence == fetch.sequence and now >= since + PATIENCE_SECONDS):
             return True
-        self._unanswered[key] = fetch.sequence
+        self._unanswered[key] = fetch.sequence, since if sequence == fetch.sequence else now
         if len(self._unanswered) > MAX_UNANSWERED:
             del self._unanswered[next(iter(self._unanswered))]
         return False

@@ -10,7 +10,7 @@ pace. Of one reader and address one FETCH is answered at a time, and the latest 
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import trio
@@ -54,6 +54,9 @@ NATIVE_BYTES_PER_SECOND = 128 * 1024 * 1024
 HEADS_AT_ONCE = 256
 """DIRECT-HEADs sent at a time."""
 
+MAX_SAID = 4096
+"""Addresses of which the log has said that they cannot be read; behind them it begins anew."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -74,6 +77,10 @@ class NativeReaders:
         self.reads = 0
         self.dropped = 0
         """Requests that found the queue full."""
+        self.on_corrupt: Callable[[str], None] = lambda _segment: None
+        """Called with a segment of which something could not be read."""
+        self._said: set[str] = set()
+        """Addresses of which the log says that they cannot be read."""
         self._node = node
         self._incarnation = incarnation
         self._keeping = keeping
@@ -86,7 +93,7 @@ class NativeReaders:
     def look(self, now: float) -> None:
         """Forget partitions of which nobody tells anything, and say how far the others go."""
         self.publications.expire(now)
-        self._tell_heads_of_partitions(now)
+        self._tell_heads_of(self.publications.heads_due(now))
 
     # what leaders tell ------------------------------------------------------------------------------------
 
@@ -94,15 +101,17 @@ class NativeReaders:
         """A leader tells what may be shown. Raises `MalformedMessage` for entries that cannot be read."""
         now = trio.current_time()
         statuses = []
+        addresses: dict[str, None] = {}
         for entry in map(PublishEntry.unpack, request.entries):
             status = self.publications.told(entry, now)
             statuses.append(AddressStatus(entry.piece, status, -1))
+            addresses[entry.address] = None
         answer_id = ids.answer_id(request.id)
         self._node.send(Answer(answer_id, request.requester, self._incarnation, tuple(statuses), nonce))
-        self._tell_heads_of_partitions(now)
+        self._tell_heads_of(self.publications.heads_due(now, addresses))
 
-    def _tell_heads_of_partitions(self, now: float) -> None:
-        for publication in self.publications.heads_due(now):
+    def _tell_heads_of(self, partitions: Iterable[Publication]) -> None:
+        for publication in partitions:
             self._node.send(Head(publication.address, publication.subject, publication.head))
 
     # what is asked ----------------------------------------------------------------------------------------
@@ -134,7 +143,7 @@ class NativeReaders:
 
     def _on_fetch_of_partition(self, fetch: Fetch, publication: Publication) -> None:
         if fetch.sequence >= publication.start:
-            if self.publications.answers(fetch):
+            if self.publications.answers(fetch, trio.current_time()):
                 self._put_fetch(fetch)
         elif self._hears_ends(fetch):
             self._send_begins_later(fetch, publication.start)
@@ -177,12 +186,20 @@ class NativeReaders:
                 else:
                     await self._send_range(asked)
             except StoreCorrupt as error:
-                logger.error("a native reader is not answered: %s", error)
+                self._met(error, asked.address)
             finally:
                 del self._under_way[key]
                 again = self._again.pop(key, None)
             if again is not None:
                 self.on_fetch(again)
+
+    def _met(self, error: StoreCorrupt, address: str) -> None:
+        """Something cannot be read. A reader asks again and again: said once."""
+        if len(self._said) >= MAX_SAID:
+            self._said.clear()
+        if address not in self._said:
+            self._said.add(address)
+            logger.error("a native reader is not answered: %s", error)
 
     async def _tell_heads(self, asked: GetHeads) -> None:
         heads = self._keeping.heads(asked.subject) + self.publications.heads(asked.subject)
@@ -238,7 +255,11 @@ class NativeReaders:
         piece = publication.piece_at(first)
         if piece is None:
             return []
-        return await trio.to_thread.run_sync(partial(self._published.read, piece, first, last))
+        try:
+            return await trio.to_thread.run_sync(partial(self._published.read, piece, first, last))
+        except StoreCorrupt:
+            self.on_corrupt(piece.segment)
+            raise
 
     async def _send(self, encoder: DirectRecordEncoder, following: int, contents: Sequence[bytes]) -> int:
         """Send some, and rest; the sequence behind them."""

@@ -151,7 +151,7 @@ class Store:
             settings.scrub_bytes_per_second,
             settings.scrub_interval_seconds,
         )
-        self.server.on_corrupt = self.scrub.hurry
+        self.server.on_corrupt = self.native.readers.on_corrupt = self.scrub.hurry
         self._reports: deque[tuple[Commit, StoreFailed | None]] = deque()
         """From the committer's thread; each is followed by a byte from `_bell` to `_ear`."""
         self._bell: socket.socket

@@ -66,7 +66,7 @@ def _sequences_of_values_alone() -> AbstractContextManager[object]:
 
 
 def _markers_too() -> AbstractContextManager[object]:
-    return patch.object(published, "_is_shown", lambda _piece, _row: True)
+    return patch.object(published, "_is_shown", lambda _row, _aborted: True)
 
 
 PUBLISHING_BUGS: dict[str, Plant] = {

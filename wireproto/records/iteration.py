@@ -71,28 +71,6 @@ def iter_times(body: Buffer, header: BatchHeader) -> Iterator[tuple[int, int]]:
         position = end
 
 
-def values_of(view: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> list[tuple[int, bytes]]:
-    """Offset and value of each record of the batch that ``view`` begins with; no value is an empty one.
-
-    Raises :class:`InvalidBatch`: as ``iter_records``, but that headers are not looked at.
-    """
-    header = read_header(view)
-    body = inflated_records(view, header, limit)
-    found = []
-    position = 0
-    for _ in range(header.count):
-        start, end = record_bounds(body, position)
-        offset, _, position = decode_place(body, start, end, header)
-        size, position = read_varint(body, position, end)
-        if not -1 <= size <= end - position:
-            raise invalid(f"a field of {size} bytes where {end - position} are left")
-        value, _ = _read_nullable_bytes(body, position + max(size, 0), end)
-        found.append((offset, value or b""))
-        position = end
-    expect_end(body, position)
-    return found
-
-
 def find_timestamp(
     view: Buffer, target_ms: int, limit: int = MAX_DECOMPRESSED_BYTES, *, first_offset: int = 0
 ) -> tuple[int, int] | None:

@@ -36,6 +36,7 @@ class Case(NamedTuple):
     wanted: EffectiveTopicConfigs
     why: str
     others: dict[str, EffectiveTopicConfigs] = {}  # noqa: RUF012 - nobody changes it
+    name: str = "t"
 
 
 CASES = {
@@ -49,6 +50,11 @@ CASES = {
     "by default another topic's name": Case(
         settings(""), "'t.values' is the name of a topic", {"t.values": settings()}
     ),
+    "a subject of 256 bytes": Case(
+        settings(""), "has more than 255 bytes. Give the topic a shorter one", name="t" * 249
+    ),
+    "one of 255 bytes": Case(settings(""), "", name="t" * 248),
+    "another one of a long name": Case(settings("s"), "", name="t" * 249),
     "its own subject": Case(settings("s", native="s"), "topic 't' takes up the subject 's'"),
     "one that another takes up": Case(
         settings("s"), "topic 'a' takes up the subject 's'", {"a": settings(native="s")}
@@ -64,10 +70,10 @@ def test_what_a_topic_may_have(name: str) -> None:
     case = CASES[name]
     topics, names = of(**case.others)
     if not case.why:
-        names.check(topics, "t", case.wanted)
+        names.check(topics, case.name, case.wanted)
         return
     with pytest.raises(KafkaError, match=case.why) as refused:
-        names.check(topics, "t", case.wanted)
+        names.check(topics, case.name, case.wanted)
     assert refused.value.code is ErrorCode.INVALID_CONFIG
 
 

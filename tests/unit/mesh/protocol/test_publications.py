@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from mesh.protocol import publications
 from mesh.protocol.native_resends import OURS
-from mesh.protocol.publications import FRESH_SECONDS, HEAD_SECONDS, PIECE_SECONDS, Publications
+from mesh.protocol.publications import (
+    FRESH_SECONDS,
+    HEAD_SECONDS,
+    PATIENCE_SECONDS,
+    PIECE_SECONDS,
+    Publications,
+)
 from mesh.protocol.published_address import is_published, published_address
 from wireproto.dafka.additions import STATUS_DONE, STATUS_NOT_HERE, AbortedSpan, PublishEntry
 from wireproto.dafka.messages import Fetch
@@ -77,15 +83,19 @@ def test_what_took_the_place_of_others_is_asked_first() -> None:
     assert segment_at(found, 15) == "AB"
 
 
-def test_a_piece_grows_and_never_shrinks() -> None:
-    """What is told late was true, and still is."""
-    found = told(piece(0, 9, aborted=(SPAN,)), piece(0, 4))
+def test_what_was_told_last_counts() -> None:
+    """Only where an operator has accepted a loss does a log end earlier than it did."""
+    found = told(piece(0, 9, aborted=(SPAN,)), piece(10, 19, "B"), piece(0, 4))
     publication = found.get(ADDRESS)
     assert publication is not None
-    assert (publication.head, publication.aborted) == (9, 1)
-    known = publication.piece_at(9)
-    assert known is not None
-    assert known.aborted == (SPAN,)
+    assert (publication.head, publication.aborted) == (19, 0)
+    assert [segment_at(found, offset) for offset in (4, 5, 10)] == ["S", None, "B"]
+
+
+def test_nobody_tells_of_what_natives_publish() -> None:
+    found = Publications()
+    assert found.told(piece(0, 9)._replace(address="d" + "a" * 31), 0.0) == STATUS_NOT_HERE
+    assert len(found) == 0
 
 
 def test_the_log_start_only_moves_on() -> None:
@@ -97,23 +107,24 @@ def test_the_log_start_only_moves_on() -> None:
 
 def test_who_is_to_answer_does_and_another_one_when_asked_again() -> None:
     found = told(piece(0, 9), piece(10, 19, "B", answers=False))
-    assert found.answers(fetch(0))
-    assert not found.answers(fetch(12))
-    assert not found.answers(fetch(12, "another")), "it asks for the first time"
-    assert found.answers(fetch(12))
-    assert not found.answers(fetch(12)), "that was answered: this is a new question"
-    assert not found.answers(fetch(13)), "of something else"
-    assert not found.answers(fetch(20)), "it is not here"
-    assert not found.answers(fetch(20))
-    assert not found.answers(fetch(0, subject="t"))
+    assert found.answers(fetch(0), 0.0)
+    assert not found.answers(fetch(12), 1.0)
+    assert not found.answers(fetch(12, "another"), 2.0), "it asks for the first time"
+    assert not found.answers(fetch(12), 1.0 + PATIENCE_SECONDS / 2), "the answer may be on its way"
+    assert found.answers(fetch(12), 1.0 + PATIENCE_SECONDS)
+    assert not found.answers(fetch(12), 3.0), "that was answered: this is a new question"
+    assert not found.answers(fetch(13), 5.0), "of something else"
+    assert not found.answers(fetch(20), 5.0), "it is not here"
+    assert not found.answers(fetch(20), 7.0)
+    assert not found.answers(fetch(0, subject="t"), 7.0)
 
 
 def test_questions_for_others_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publications, "MAX_UNANSWERED", 2)
     found = told(piece(0, 9, answers=False))
     for requester in "abc":
-        assert not found.answers(fetch(0, requester))
-    assert [found.answers(fetch(0, requester)) for requester in "bca"] == [True, True, False]
+        assert not found.answers(fetch(0, requester), 0.0)
+    assert [found.answers(fetch(0, requester), 1.0) for requester in "bca"] == [True, True, False]
 
 
 def test_what_nobody_tells_is_forgotten() -> None:
