@@ -1,4 +1,4 @@
-"""OPEN, SEAL, CLOSE and COPY: many addresses in one request, each member at its own pace.
+"""OPEN, SEAL, CLOSE, COPY and PUBLISH: many addresses in one request, each member at its own pace.
 
 What is to be asked of a member waits in its list, and goes out in as few requests as may be, one at a time. A
 member that does not answer holds up nobody but itself, and costs one request that is repeated, however much

@@ -2,9 +2,9 @@
 
 Towers only introduce. Gateways order stores, and stores answer; stores give records to each other, and pass
 on what one was told of a segment that is closed and whole (`mesh.store.refill`). They tell native readers how
-far partitions go whose values these may read, and nobody else may. Native producers publish
-their subjects, native readers ask for what producers published. What a gateway and its stores say is nothing
-to natives: they have no links to gateways.
+far partitions go whose values these may read, and nobody else may. Native producers publish their subjects,
+native readers ask for what producers published. What a gateway and its stores say is nothing to natives: they
+have no links to gateways.
 """
 
 from collections.abc import Callable, Mapping
