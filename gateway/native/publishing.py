@@ -179,6 +179,8 @@ class Publishing:
             self._limit.info("%s is published later: %s", one.name, error)
         finally:
             one.busy = False
+            if one.is_due(trio.current_time()):
+                self._news.set()  # what has come meanwhile woke nobody
 
 
 class PublishedPartition:
@@ -252,10 +254,9 @@ class PublishedPartition:
         end, start = partition.visible_end(True), partition.log_start_offset
         # Where the chain is as it was, what is new is in the segment that was told last, or behind it.
         following = 0 if everything else self._end - 1
-        for segment, first, last in self._covered(end):
-            if last >= following:
-                await self._extend(segment, first, last)
-        covered = [segment for segment, _, last in self._covered(end) if last >= following]
+        for segment, first, last in self._covered(end, following):
+            await self._extend(segment, first, last)
+        covered = [segment for segment, _, _ in self._covered(end, following)]
         if self._ended or not partition.available or partition.chain.closed is not closed:
             return  # it is another chain: looked at anew
         if everything:
@@ -271,19 +272,26 @@ class PublishedPartition:
                 if self._ended:
                     return
 
-    def _covered(self, end: int) -> list[tuple[Segment, int, int]]:
-        """The segments with offsets below `end`, and the first and the last such offset of each. One that no
-        segment has any more belongs to the one before it, or before all to the first.
+    def _covered(self, end: int, following: int) -> list[tuple[Segment, int, int]]:
+        """The segments with offsets below `end`, and the first and the last such offset of each, from the one
+        on that holds `following`. An offset that no segment has any more belongs to the one before it, or
+        before all to the first.
         """
         segments = self.partition.chain.segments()
-        starts = [segment.start_offset for segment in segments]
-        if starts:
-            starts[0] = min(starts[0], self.partition.log_start_offset)
-        return [
-            (segment, start, min(following, end) - 1)
-            for segment, start, following in zip(segments, starts, [*starts[1:], end], strict=False)
-            if start < min(following, end)
-        ]
+        found: list[tuple[Segment, int, int]] = []
+        behind = end
+        for number in range(len(segments) - 1, -1, -1):
+            segment = segments[number]
+            first, last = segment.start_offset, min(behind, end) - 1
+            if last < following:
+                break
+            if not number:
+                first = min(first, self.partition.log_start_offset)
+            if first <= last:
+                found.append((segment, first, last))
+            behind = first
+        found.reverse()
+        return found
 
     async def _extend(self, segment: Segment, first: int, last: int) -> None:
         """Know the pieces of a segment from `first` to `last`. Raises KafkaError."""
