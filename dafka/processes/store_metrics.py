@@ -169,6 +169,11 @@ NATIVE: Final[Sequence[Figure[NativeStore]]] = (
         lambda native: native.readers.published_records,
     ),
     Counter(
+        "dafka_store_published_refused_total",
+        "Pieces of partitions that leaders told and for which there was no room.",
+        lambda native: native.readers.publications.refused,
+    ),
+    Counter(
         "dafka_store_native_dropped_requests_total",
         "Requests of native readers that found too many others waiting. They come again.",
         lambda native: native.readers.dropped,

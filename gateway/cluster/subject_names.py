@@ -36,8 +36,8 @@ class SubjectNames:
     """Of one gateway's topics, as of the latest `look`."""
 
     def __init__(self) -> None:
-        self._published: dict[str, str] = {}
-        """Subject -> a topic that publishes under it."""
+        self._published: dict[str, set[str]] = {}
+        """Subject -> the topics that publish under it."""
         self._taken: dict[str, str] = {}
         """Subject -> a topic that takes it up."""
 
@@ -47,7 +47,8 @@ class SubjectNames:
         self._taken.clear()
         for topic in topics:
             if topic.settings.publishes_values:
-                self._published[published_subject(topic.name, topic.settings)] = topic.name
+                subject = published_subject(topic.name, topic.settings)
+                self._published.setdefault(subject, set()).add(topic.name)
             if topic.settings.native_subject:
                 self._taken[topic.settings.native_subject] = topic.name
 
@@ -55,22 +56,22 @@ class SubjectNames:
         """Whether a topic may have these settings. Raises KafkaError: INVALID_CONFIG."""
         if why := self.why_not(topics, name, settings):
             raise KafkaError(ErrorCode.INVALID_CONFIG, why)
-        published = self._published.get(settings.native_subject, name) if settings.native_subject else name
-        if published != name:
+        others = self._published.get(settings.native_subject, set()) - {name}
+        if settings.native_subject and others:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                f"dafka.native.subject: topic '{published}' publishes its values under "
+                f"dafka.native.subject: topic '{min(others)}' publishes its values under "
                 f"'{settings.native_subject}', so its records would come round. Take another subject, or set "
                 f"dafka.publish=off there",
             )
 
     def check_name(self, name: str) -> None:
         """Whether a new topic may have this name. Raises KafkaError: INVALID_TOPIC_EXCEPTION."""
-        other = self._published.get(name)
-        if other is not None and other != name:
+        others = self._published.get(name, set()) - {name}
+        if others:
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"Topic '{other}' publishes its values under the subject '{name}', which must not be a "
+                f"Topic '{min(others)}' publishes its values under the subject '{name}', which must not be a "
                 "topic's name. Take another name, or give that topic another dafka.publish.subject.",
             )
 

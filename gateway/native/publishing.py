@@ -94,10 +94,13 @@ class Publishing:
         self._partitions: dict[Key, PublishedPartition] = {}
         self._limit = LogLimit(logger)
         self._news = trio.Event()
-        """Something has become visible in one of them since the last turn."""
+        """Something may be new since the last turn."""
+        self._moved: dict[Partition, None] = {}
+        """Those of which something is, and that are to be watched again."""
 
-    def advanced(self, _partition: Partition, /) -> None:
+    def advanced(self, partition: Partition, /) -> None:
         """Something of a partition is another (`gateway.log.listeners`)."""
+        self._moved[partition] = None
         self._news.set()
 
     @property
@@ -115,10 +118,21 @@ class Publishing:
                     look_due = trio.current_time() + LOOK_SECONDS
                     self._look()
                 self._news = trio.Event()
-                if self._tell(nursery):
+                has_moved = self._watch_again()
+                if self._tell(nursery) or has_moved:
                     await trio.sleep(REST_SECONDS)
                 with trio.move_on_after(LOOK_SECONDS):
                     await self._news.wait()
+
+    def _watch_again(self) -> bool:
+        """Whether there were some to watch. The high watermark moves with nothing to tell, too, as long as a
+        transaction is open.
+        """
+        moved, self._moved = self._moved, {}
+        for partition in moved:
+            if (partition.topic.id, partition.index) in self._partitions:
+                partition.listeners.watch(self)
+        return bool(moved)
 
     def _look(self) -> None:
         topics = self._cluster.topics
@@ -145,7 +159,7 @@ class Publishing:
             known.end(withdraw=known.subject != subjects.get(key[0]))
         for key, (partition, subject) in wanted.items():
             if key not in self._partitions:
-                made = PublishedPartition(self._cluster.context, self._asks, partition, subject)
+                made = PublishedPartition(self._cluster.context, self._asks, partition, subject, self._limit)
                 self._partitions[key] = made
                 partition.listeners.watch(self)
 
@@ -163,7 +177,6 @@ class Publishing:
         if len(due) > TOLD_AT_ONCE:
             self._news.set()
         for one in due[:TOLD_AT_ONCE]:
-            one.partition.listeners.watch(self)
             one.busy = True
             nursery.start_soon(self._tell_one, one, now)
             # Others first the next time.
@@ -187,13 +200,19 @@ class PublishedPartition:
     """One partition, as long as it is led here and published under this subject."""
 
     def __init__(
-        self, context: LogContext, asks: AddressRequests, partition: Partition, subject: str
+        self,
+        context: LogContext,
+        asks: AddressRequests,
+        partition: Partition,
+        subject: str,
+        limit: LogLimit,
     ) -> None:
         self.partition = partition
         self.subject = subject
         self._address = published_address(partition.topic.id, partition.index)
         self._context = context
         self._asks = asks
+        self._limit = limit
         self._pieces: dict[str, list[Piece]] = {}
         """What was told, by the addresses of segments."""
         self._told: dict[tuple[str, str], PublishEntry] = {}
@@ -368,15 +387,20 @@ class PublishedPartition:
 
     def _answered(self, member: str, status: AddressStatus) -> None:
         if status.status != STATUS_DONE:
-            # It has no room: told again with everything else.
+            # Told again with everything else.
             self._told.pop((member, status.address), None)
+            self._limit.warning(
+                "store %s has no room for a piece of %s, which native programs do not read there",
+                self._context.stores.name(member), self.name,
+            )  # fmt: skip
 
     def end(self, *, withdraw: bool) -> None:
         """It is not published any more, and `withdraw` what was told; or it is not led here."""
         self._ended = True
-        if withdraw:
-            for pieces in self._pieces.values():
-                for piece in pieces:
+        for pieces in self._pieces.values():
+            for piece in pieces:
+                self._asks.drop(piece.name)
+                if withdraw:
                     self._withdraw(piece)
 
 

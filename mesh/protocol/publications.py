@@ -12,7 +12,7 @@ had no answer. A piece that nobody tells any more is forgotten after `PIECE_SECO
 the disk: whoever leads the partition tells a store that has started.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -103,13 +103,21 @@ class Publication:
         self._told[entry.piece] = entry, now
         self.start = max(self.start, entry.start)
         self.aborted += len(entry.aborted) - (0 if known is None else len(known.aborted))
-        if known is None or self._order is None or known.first != entry.first:
+        if self._order is None or (known is not None and known.first != entry.first):
             self._order = None
-            return
-        place = bisect_left(self._order, entry.first, key=attrgetter("first"))
-        while self._order[place] is not known:
-            place += 1
-        self._order[place] = entry
+        elif known is None:
+            insort_right(self._order, entry, key=attrgetter("first"))
+        else:
+            place = bisect_left(self._order, entry.first, key=attrgetter("first"))
+            while self._order[place] is not known:
+                place += 1
+            self._order[place] = entry
+
+    def renew(self, piece: str, now: float) -> None:
+        """A piece that is known, if it is, is told as it was."""
+        known = self.known(piece)
+        if known is not None:
+            self._told[piece] = known, now
 
     def drop(self, piece: str) -> None:
         """A piece is not shown any more."""
@@ -172,6 +180,8 @@ class Publications:
             publication = None
         if not self._has_room(publication, entry):
             self.refused += 1
+            if publication is not None:
+                publication.renew(entry.piece, now)
             return STATUS_NOT_HERE
         if publication is None:
             publication = self._of[entry.address] = Publication(entry.address, entry.subject, grown=now)

@@ -33,17 +33,23 @@ READ_RECORDS = 2_048
 """Records of one read, empty ones too."""
 
 READ_BYTES = 256 * 1024
-"""Batches that one read takes, as they are stored; the one that passes it is the last one."""
+"""Batches that one read takes, as they are stored; one that is larger comes alone."""
 
 READ_VALUES_BYTES = 1024 * 1024
 """Values that one read gives, inflated; the batch that passes it is the last one."""
 
 SPLIT_BYTES = 16 * 1024 * 1024
-"""Values of batches that were split last, with `VALUE_BYTES` for each, that are kept; of one that is larger
-nothing else is."""
+"""Values of batches that were split last, with `VALUE_BYTES` for each, that are kept; beside a batch that has
+more nothing else is."""
 
 VALUE_BYTES = 100
 """Counted for each value that is kept, besides its bytes."""
+
+BATCH_BYTES = 400
+"""Counted for each batch of which something is kept, or nothing, since nobody can read it."""
+
+MAX_SAID = 4096
+"""Segments of which the log has said that a batch cannot be read; behind them it begins anew."""
 
 logger = logging.getLogger(__name__)
 
@@ -61,8 +67,10 @@ class PublishedRecords:
         self._batches = BatchReads(database)
         self._split: OrderedDict[tuple[str, int], Values] = OrderedDict()
         self._split_bytes = 0
+        self._said: set[str] = set()
+        """Segments of which the log says that a batch cannot be read."""
         self._lock = Lock()
-        """Of the two before it: several threads read."""
+        """Of the three before it: several threads read."""
 
     def read(self, piece: PublishEntry, first: int, last: int) -> list[bytes]:
         """The records from offset `first` to `last`, both in the piece, as far as one read goes and they are
@@ -72,8 +80,9 @@ class PublishedRecords:
         state = self._ingest.known(piece.segment) or self._database.load(piece.segment)
         if state is None or state.announcement is None or state.phase is Phase.DELETED:
             return []
-        # The loop may append to it and close it meanwhile.
-        head, is_whole = state.head, state.phase is Phase.CLOSED and not is_unfinished(state)
+        # In this order: the loop may make it whole meanwhile, and then the head is that of the whole.
+        is_whole = state.phase is Phase.CLOSED and not is_unfinished(state)
+        head = state.head
         sequence, _ = ranges.search(self._database, piece.segment, LOOKUP_OFFSET, first, head)
         if sequence < 0:
             # Of a segment that is whole the last records may have been removed by a compaction.
@@ -143,7 +152,7 @@ class PublishedRecords:
             values = values_of(content)
         except InvalidBatch as error:
             # Its producer wrote it so: its CRC is right. Who waited for it would wait for ever.
-            logger.warning("address %s: batch %d has no records to read: %s", segment, sequence, error)
+            self._say(segment, sequence, error)
             values = []
         key = segment, sequence
         with self._lock:
@@ -155,9 +164,18 @@ class PublishedRecords:
                 self._split_bytes -= _counted(gone)
         return values
 
+    def _say(self, segment: str, sequence: int, error: InvalidBatch) -> None:
+        with self._lock:
+            is_new = segment not in self._said
+            if len(self._said) >= MAX_SAID:
+                self._said.clear()
+            self._said.add(segment)
+        if is_new:
+            logger.warning("address %s: batch %d has no records to read: %s", segment, sequence, error)
+
 
 def _counted(values: Values) -> int:
-    return sum(VALUE_BYTES + len(value) for _, value in values)
+    return BATCH_BYTES + sum(VALUE_BYTES + len(value) for _, value in values)
 
 
 def _by_producer(piece: PublishEntry) -> dict[int, list[AbortedSpan]]:

@@ -14,6 +14,8 @@ import trio
 import dafka
 from mesh.protocol.native_order import Delivery
 
+START_SECONDS = 60.0
+
 
 class NativeReader:
     """A context manager. What it is given of each partition must come in order, with no offset left out."""
@@ -30,7 +32,7 @@ class NativeReader:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._started.wait()
+        assert self._started.wait(START_SECONDS), "it does not start"
         return self
 
     def __exit__(

@@ -26,6 +26,7 @@ from gateway.log.transactions.aborted import AbortedTransactions
 from gateway.log.transactions.aborted_cache import AbortedCache
 from mesh.reader import NotServed
 from wireproto.kafka.errors import ErrorCode, KafkaError
+from wireproto.records.errors import InvalidBatch
 
 if TYPE_CHECKING:
     from gateway.log.context import LogContext
@@ -147,7 +148,7 @@ class AbortedReader:
         try:
             async with self._limit:
                 load.found = await read_aborted(self._context, segment)
-        except (NotServed, ValueError, KeyError) as error:
+        except (NotServed, InvalidBatch, ValueError, LookupError, TypeError) as error:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"the aborted transactions of segment {segment.address} cannot be read: {error}",

@@ -59,6 +59,11 @@ CASES = {
     "one that another takes up": Case(
         settings("s"), "topic 'a' takes up the subject 's'", {"a": settings(native="s")}
     ),
+    "takes up what it and another publish": Case(
+        settings(native="s"),
+        "topic 'a' publishes its values under 's'",
+        {"a": settings("s"), "t": settings("s")},
+    ),
     "takes up what another publishes": Case(
         settings(native="s"), "topic 'a' publishes its values under 's'", {"a": settings("s")}
     ),

@@ -116,6 +116,24 @@ def test_behind_the_last_record_of_a_whole_segment_is_nothing_but_gaps(segment: 
     assert segment.read(10, 20, upto=20) == VALUES[10:]
 
 
+def test_a_segment_that_becomes_whole_during_a_read_has_no_gaps(
+    segment: Segment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment.close(len(CONTENTS) - 1)
+    state = segment.ingest.known(ADDRESS)
+    assert state is not None
+    heads = [len(CONTENTS) - 2]
+
+    class Growing:
+        """As the loop makes it, between any two looks of the thread."""
+
+        def __getattr__(self, name: str) -> object:
+            return heads.pop() if name == "head" and heads else getattr(state, name)
+
+    monkeypatch.setattr(segment.ingest, "known", lambda _address: Growing())
+    assert segment.read(11, 11) == [b"11"]
+
+
 def test_a_closed_segment_that_lacks_records_has_no_gaps(segment: Segment) -> None:
     segment.close(len(CONTENTS))
     assert segment.read(12, 14, upto=20) == []
@@ -147,7 +165,8 @@ def test_a_batch_is_split_once_while_it_is_read(segment: Segment, monkeypatch: p
     segment.records._split_bytes = 0
     segment.read(0, 11)
     assert len(segment.records._split) == 1
-    assert segment.records._split_bytes == published_module.VALUE_BYTES + len(b"11")
+    counted = published_module.BATCH_BYTES + published_module.VALUE_BYTES + len(b"11")
+    assert segment.records._split_bytes == counted
 
 
 def test_a_segment_that_is_not_here_gives_nothing(segment: Segment) -> None:
