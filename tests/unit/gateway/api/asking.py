@@ -19,6 +19,7 @@ from gateway.cluster.gateways import OneGateway
 from gateway.cluster.producer_id_owners import ProducerIdOwners
 from gateway.cluster.quotas import Quotas, key_of
 from gateway.cluster.scram_users import Change, Refusal, ScramUsers
+from gateway.cluster.subject_names import SubjectNames
 from gateway.cluster.topics import MAX_PARTITIONS
 from gateway.common.budget import Budget
 from gateway.common.handlers import Request
@@ -198,6 +199,7 @@ class FakeBroker:
         self.features = Features(MemoryCatalog(), NODE_ID)
         self.quotas = Quotas(MemoryCatalog(), ClientQuotas(lambda: NOW_MS), ConnectionRates(lambda: NOW_MS))
         self.topics = FakeTopics()
+        self.subject_names = SubjectNames()
         self.scram_users = ScramUsers(MemoryCatalog())
         self.stores: Any = SimpleNamespace(
             admitted=("store",) * stores, presence=None, default_replication_factor=min(3, stores)
