@@ -351,7 +351,7 @@ def test_figures_of_what_is_kept(tmp_path: Path) -> None:
             return {name.removeprefix("dafka_store_native_"): float(value) for name, value in found}
 
         nothing = {"addresses": 0, "bytes": 0, "quota_bytes": 655360, "trimmed_bytes_total": 0}
-        assert figures() == {**nothing, "begun_later_total": 0}
+        assert figures() == {**nothing, "begun_later_total": 0, "dropped_requests_total": 0}
         producer = await mesh.producer()
         records = [BIG + b"%d" % number for number in range(30)]
         await produce(producer, records)
