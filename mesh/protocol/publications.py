@@ -12,6 +12,7 @@ had no answer. A piece that nobody tells any more is forgotten after `PIECE_SECO
 the disk: whoever leads the partition tells a store that has started.
 """
 
+import math
 from bisect import bisect_left, bisect_right, insort_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -176,7 +177,7 @@ class Publications:
                 self._change(publication, partial(publication.drop, entry.piece))
             return STATUS_DONE
         if publication is not None and publication.subject != entry.subject:
-            self._forget(publication)
+            self._change(publication, partial(publication.drop_before, math.inf))
             publication = None
         if not self._has_room(publication, entry):
             self.refused += 1
@@ -208,11 +209,6 @@ class Publications:
         self._aborted += publication.aborted
         if not len(publication):
             self._of.pop(publication.address, None)
-
-    def _forget(self, publication: Publication) -> None:
-        self._pieces -= len(publication)
-        self._aborted -= publication.aborted
-        del self._of[publication.address]
 
     def expire(self, now: float) -> None:
         """Forget what nobody has told for long."""

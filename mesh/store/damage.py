@@ -6,6 +6,8 @@ pass; until then readers check what they get, as ever.
 
 from typing import NamedTuple
 
+from mesh.protocol.disk import StoreCorrupt
+
 MAX_RANGES = 4096
 """Damaged ranges that are kept apart. Beyond it the disk is gone, and no pass looks for more."""
 
@@ -50,6 +52,14 @@ class Damage:
             if one.first <= last and first <= one.last:
                 return one
         return None
+
+    def refuse(self, address: str, first: int, last: int) -> None:
+        """Raises `StoreCorrupt` if one of these records is known to be damaged. Safe from any thread."""
+        bad = self.overlap(address, first, last)
+        if bad is not None:
+            raise StoreCorrupt(
+                f"address {address}: sequence {bad.first} to {bad.last} is damaged here: {bad.why}"
+            )
 
     def mark(self, address: str, bad: BadRange) -> bool:
         """Nobody is to get these records. True if not all of them were known."""

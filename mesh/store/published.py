@@ -130,9 +130,7 @@ class PublishedRecords:
 
     def _contents(self, state: AddressState, sequence: int, rows: Sequence[Row]) -> Sequence[bytes]:
         last = sequence + len(rows) - 1
-        bad = self._damage.overlap(state.address, sequence, last)
-        if bad is not None:
-            raise StoreCorrupt(f"address {state.address}: sequence {bad.first} to {bad.last} is damaged here")
+        self._damage.refuse(state.address, sequence, last)
         contents = self._batches.read(state, sequence, last, ranges.MAX_RANGE_BYTES)
         if len(contents) != len(rows):
             raise StoreCorrupt(f"address {state.address}: the rows from {sequence} on tell other sizes")

@@ -189,7 +189,7 @@ class Server:
                 return [end(STATUS_NOT_HERE, -1 if state is None else state.head)]
             last = min(state.head, request.sequence + request.count - 1)
             contents = self._batches.read(state, request.sequence, last, request.byte_cap)
-            self._refuse_damaged(request.address, request.sequence, request.sequence + len(contents) - 1)
+            self._damage.refuse(request.address, request.sequence, request.sequence + len(contents) - 1)
         except StoreCorrupt as error:
             return [end(self._met(error, request.address), -1)]
         encoder = DirectRecordEncoder(request.requester, self._incarnation, request.address, request.subject)
@@ -206,7 +206,7 @@ class Server:
             if state is None:
                 status = STATUS_NOT_HERE
             else:
-                self._refuse_damaged(request.address, 0, state.head)
+                self._damage.refuse(request.address, 0, state.head)
                 bound = min(state.head, request.bound)
                 sequence, row = ranges.search(
                     self._database, request.address, request.kind, request.target, bound
@@ -227,7 +227,7 @@ class Server:
                 status = STATUS_NOT_HERE
             else:
                 last = min(state.head, request.sequence + min(request.count, ranges.MAX_ROWS) - 1)
-                self._refuse_damaged(request.address, request.sequence, last)
+                self._damage.refuse(request.address, request.sequence, last)
                 content = ranges.read_rows(self._database, request.address, request.sequence, last)
         except StoreCorrupt as error:
             status = self._met(error, request.address)
@@ -253,7 +253,7 @@ class Server:
             if state is None or state.announcement is None:
                 return AddressStatus(address, STATUS_NOT_HERE, -1)
             last = min(state.head, last, BEGINNING_ROWS - 1)
-            self._refuse_damaged(address, 0, last)
+            self._damage.refuse(address, 0, last)
             rows = ranges.read_rows(self._database, address, 0, last)
         except StoreCorrupt as error:
             return AddressStatus(address, self._met(error, address), -1)
@@ -269,7 +269,7 @@ class Server:
                 and state.announcement is not None
                 and request.sequence <= wanted <= state.head
             ):
-                self._refuse_damaged(request.address, request.sequence, wanted)
+                self._damage.refuse(request.address, request.sequence, wanted)
                 digest = checked_digest(self._database, state, request.sequence, wanted)
                 if digest:
                     status, last = STATUS_DONE, wanted
@@ -357,14 +357,6 @@ class Server:
         if is_unfinished(state) or self._damage.overlap(address, head, head):
             head, row = state.end, b""  # where it ends is known, what is there is not
         return state.announcement, AddressStatus(address, state.phase, head, row)
-
-    def _refuse_damaged(self, address: str, first: int, last: int) -> None:
-        """Raises `StoreCorrupt` if one of these records is known to be damaged."""
-        bad = self._damage.overlap(address, first, last)
-        if bad is not None:
-            raise StoreCorrupt(
-                f"address {address}: sequence {bad.first} to {bad.last} is damaged here: {bad.why}"
-            )
 
     def _met(self, error: StoreCorrupt, address: str) -> int:
         self.storage_errors += 1

@@ -38,11 +38,6 @@ def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MeshCluster]:
         yield mesh
 
 
-def tower_of(mesh: MeshCluster) -> str:
-    at = mesh.tower.address
-    return f"{at.host}:{at.port_in}:{at.port_out}"
-
-
 def make_topic(mesh: MeshCluster, name: str, partitions: int = PARTITIONS, **configs: str) -> str:
     """Its subject."""
     create_replicated_topic(mesh.bootstrap, name, partitions, 3, **{"dafka.publish": "values", **configs})
@@ -85,7 +80,7 @@ def test_native_programs_read_what_kafka_clients_write(mesh: MeshCluster, codec:
     topic = f"codec-{codec}"
     subject = make_topic(mesh, topic)
     producer = producer_for(mesh, **{"compression.type": codec})
-    with NativeReader(subject, tower_of(mesh)) as live:
+    with NativeReader(subject, str(mesh.tower.address)) as live:
         for partition in range(PARTITIONS):
             some: list[bytes | None] = [b"%d %d" % (partition, number) for number in range(500)]
             write(producer, topic, [b"first", None, b"", *some, b"x" * 900_000], partition)
@@ -94,7 +89,7 @@ def test_native_programs_read_what_kafka_clients_write(mesh: MeshCluster, codec:
         assert live.has(expected, SECONDS)
         write(producer, topic, [b"more"])
         assert live.has(values_of(mesh, topic), SECONDS)
-    with NativeReader(subject, tower_of(mesh)) as late:
+    with NativeReader(subject, str(mesh.tower.address)) as late:
         assert late.has(values_of(mesh, topic), SECONDS)
     assert live.wrong == late.wrong == []
 
@@ -106,7 +101,7 @@ def test_of_a_transaction_nothing_is_shown_before_its_commit_and_of_an_aborted_o
     producer = producer_for(mesh, **{"transactional.id": "published"})
     plain = producer_for(mesh)
     producer.init_transactions(SECONDS)
-    with NativeReader(subject, tower_of(mesh)) as live:
+    with NativeReader(subject, str(mesh.tower.address)) as live:
         for number, ends in enumerate((producer.commit_transaction, producer.abort_transaction) * 3):
             producer.begin_transaction()
             write(producer, "transactions", [b"of %d" % number] * 3)
@@ -127,7 +122,7 @@ def test_of_a_transaction_nothing_is_shown_before_its_commit_and_of_an_aborted_o
 def test_the_same_is_read_when_everything_was_killed(mesh: MeshCluster) -> None:
     subject = make_topic(mesh, "killed")
     producer = producer_for(mesh)
-    with NativeReader(subject, tower_of(mesh)) as live:
+    with NativeReader(subject, str(mesh.tower.address)) as live:
         victims: list[StoreProcess | GatewayProcess | TowerProcess]
         victims = [*mesh.stores, mesh.gateway, mesh.tower]
         for number, victim in enumerate(victims):
@@ -141,14 +136,14 @@ def test_the_same_is_read_when_everything_was_killed(mesh: MeshCluster) -> None:
         expected = values_of(mesh, "killed")
         assert {len(values) for values in expected.values()} == {505}
         assert live.has(expected, SECONDS)
-    with NativeReader(subject, tower_of(mesh)) as late:
+    with NativeReader(subject, str(mesh.tower.address)) as late:
         assert late.has(expected, SECONDS)
     assert live.wrong == late.wrong == []
 
 
 async def first_of(mesh: MeshCluster, subject: str, count: int) -> tuple[list[Delivery], int]:
     """So many records from the beginning on, and how many were left out."""
-    async with dafka.Consumer(subject, from_beginning=True, tower=tower_of(mesh)) as records:
+    async with dafka.Consumer(subject, from_beginning=True, tower=str(mesh.tower.address)) as records:
         with trio.fail_after(SECONDS):
             found = [await records.receive() for _ in range(count)]
         return found, records.skipped
@@ -184,7 +179,7 @@ def test_a_topic_that_has_records_is_published_and_no_more(mesh: MeshCluster) ->
     write(producer_for(mesh), "later", [b"before"])
     set_config(mesh, "later", "dafka.publish.subject", "news")
     set_config(mesh, "later", "dafka.publish", "values")
-    with NativeReader("news", tower_of(mesh)) as live:
+    with NativeReader("news", str(mesh.tower.address)) as live:
         assert live.has({0: [b"before"]}, SECONDS)
         set_config(mesh, "later", "dafka.publish", "off")
         deadline = time.monotonic() + SECONDS
@@ -232,6 +227,6 @@ def test_what_would_come_round_is_refused_by_name(mesh: MeshCluster) -> None:
     assert "'round' publishes its values under 'round.values'" in refusal(
         lambda: set_config(mesh, "takes", "dafka.native.subject", "round.values")
     )
-    with NativeReader("round.values", tower_of(mesh)) as live:
+    with NativeReader("round.values", str(mesh.tower.address)) as live:
         write(producer_for(mesh), "round", [b"once"])
         assert live.has({0: [b"once"]}, SECONDS), "it goes on as it was"

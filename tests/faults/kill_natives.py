@@ -62,7 +62,7 @@ class Sender:
 
     def start(self) -> None:
         sender = (sys.executable, "-m", "tests.faults.native_sender")
-        command = [*sender, SUBJECT, where_is(self._mesh), str(self._stores)]
+        command = [*sender, SUBJECT, str(self._mesh.tower.address), str(self._stores)]
         with self._errors.open("ab") as errors:
             self._process = subprocess.Popen(
                 [*command, str(self._notes)], stdout=subprocess.PIPE, stderr=errors
@@ -150,7 +150,7 @@ class Kills:
             create_replicated_topic(mesh.bootstrap, TOPIC, PARTITIONS, 3, **configs)
             senders = [Sender(mesh, self.directory, number) for number in range(len(STORES_OF_SENDERS))]
             writers = [KafkaWriter(mesh.bootstrap, number) for number in range(KAFKA_PRODUCERS)]
-            live = stack.enter_context(NativeReader(f"{TOPIC}.values", where_is(mesh)))
+            live = stack.enter_context(NativeReader(f"{TOPIC}.values", str(mesh.tower.address)))
             try:
                 for sender in senders:
                     sender.start()
@@ -174,7 +174,7 @@ class Kills:
             stored = self._settled(mesh, sent)
             problems += judge(stored, sent)
             problems += self._heard_late(mesh, stored)
-            late = stack.enter_context(NativeReader(f"{TOPIC}.values", where_is(mesh)))
+            late = stack.enter_context(NativeReader(f"{TOPIC}.values", str(mesh.tower.address)))
             return [*problems, *_misread("live", live, stored), *_misread("late", late, stored)]
 
     def _kill_one(self, mesh: MeshCluster, senders: list[Sender]) -> None:
@@ -215,18 +215,12 @@ class Kills:
 
     async def _heard(self, mesh: MeshCluster, wanted: Counter[str]) -> dict[str, list[bytes]]:
         found: dict[str, list[bytes]] = defaultdict(list)
-        async with dafka.Consumer(SUBJECT, from_beginning=True, tower=where_is(mesh)) as records:
+        async with dafka.Consumer(SUBJECT, from_beginning=True, tower=str(mesh.tower.address)) as records:
             with trio.move_on_after(DONE_SECONDS):
                 while any(len(found[address]) < count for address, count in wanted.items()):
                     record = await records.receive()
                     found[record.address].append(record.content)
         return found
-
-
-def where_is(mesh: MeshCluster) -> str:
-    """Its tower, as an option has it."""
-    at = mesh.tower.address
-    return f"{at.host}:{at.port_in}:{at.port_out}"
 
 
 def _misread(name: str, reader: NativeReader, stored: Stored) -> Iterator[Problem]:

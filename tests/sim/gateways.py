@@ -259,6 +259,11 @@ class Gateways(World):
         )
 
 
+def world_of(plan: Plan) -> Gateways | None:
+    """The world of a schedule with several gateways; None: that of a schedule is made for it."""
+    return Gateways(plan) if plan.gateways > 1 else None
+
+
 def make_gateways_plan(seed: int, *, seconds: float = 4.0) -> Plan:
     """A schedule with two gateways, of this seed. What is about the catalog's own faults, groups, deletions,
     compactions and stores that are lost for good has schedules with one gateway.

@@ -1,7 +1,7 @@
 """Schedules that are run for their promises: one, many, or one with a crash at each of some steps."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from tests.sim import cluster
@@ -16,12 +16,20 @@ def keeps_promises(plan: Plan, world: cluster.World | None = None, where: str = 
     return outcome
 
 
-def reached_by(plans: Iterable[Plan]) -> Counter[str]:
-    """What several schedules, none of which may fail, have reached together."""
+def reached_by(
+    plans: Iterable[Plan], world_of: Callable[[Plan], cluster.World | None] = lambda _plan: None
+) -> Counter[str]:
+    """What several schedules, none of which may fail, have reached together; in worlds of these, if given."""
     reached: Counter[str] = Counter()
     for plan in plans:
-        reached += keeps_promises(plan).world.reached
+        reached += keeps_promises(plan, world_of(plan)).world.reached
     return reached
+
+
+def first_failure(plans: Iterable[Plan]) -> cluster.Outcome | None:
+    """The outcome of the first of these schedules that fails; None: none does."""
+    outcomes = map(cluster.run, plans)
+    return next((outcome for outcome in outcomes if outcome.failure is not None), None)
 
 
 def survives_crashes(plan: Plan, target: str, steps: Iterable[int]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.sim import cluster
 from tests.sim.bugs_of_applications import APPLICATION_BUGS, HURRIED, OF_GATEWAYS, WITH_CRASHES
-from tests.sim.gateways import Gateways, make_gateways_plan
+from tests.sim.gateways import make_gateways_plan, world_of
 from tests.sim.loop import BrokenPromise
 from tests.sim.plan import GATEWAY, MANY_PRODUCERS, Fault, Plan, make_plan, store_name
 from tests.sim.promises import keeps_promises, survives_crashes
@@ -85,13 +85,13 @@ def hurried(seed: int) -> Plan:
 
 
 def run(plan: Plan) -> cluster.Outcome:
-    return cluster.run(plan, Gateways(plan) if plan.gateways > 1 else None)
+    return cluster.run(plan, world_of(plan))
 
 
 def run_all(plans: list[Plan]) -> Counter[str]:
     reached: Counter[str] = Counter()
     for plan in plans:
-        world = Gateways(plan) if plan.gateways > 1 else None
+        world = world_of(plan)
         reached += keeps_promises(plan, world).world.reached
     return reached
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from tests.sim import cluster
 from tests.sim.bugs_of_published import PUBLISHING_BUGS
-from tests.sim.gateways import Gateways, make_gateways_plan
+from tests.sim.gateways import make_gateways_plan, world_of
 from tests.sim.loop import BrokenPromise
 from tests.sim.plan import Plan, make_plan
-from tests.sim.promises import keeps_promises
+from tests.sim.promises import first_failure, reached_by
 from tests.sim.shrink import describe
 
 BLOCK = 10
@@ -32,19 +31,14 @@ def of_gateways(seed: int) -> Plan:
 
 @pytest.mark.parametrize("first", range(0, 40, BLOCK))
 def test_native_readers_are_given_what_is_in_the_log(first: int) -> None:
-    reached: Counter[str] = Counter()
-    for seed in range(first, first + BLOCK):
-        reached += keeps_promises(plan_of(seed)).world.reached
+    reached = reached_by(map(plan_of, range(first, first + BLOCK)))
     assert reached["native readers killed"], reached
     assert reached["records given to native readers"], reached
 
 
 @pytest.mark.parametrize("first", range(0, 20, BLOCK))
 def test_and_where_several_gateways_lead(first: int) -> None:
-    reached: Counter[str] = Counter()
-    for seed in range(first, first + BLOCK):
-        plan = of_gateways(seed)
-        reached += keeps_promises(plan, Gateways(plan) if plan.gateways > 1 else None).world.reached
+    reached = reached_by(map(of_gateways, range(first, first + BLOCK)), world_of)
     assert reached["records given to native readers"], reached
 
 
@@ -57,7 +51,6 @@ def test_a_seed_is_one_schedule() -> None:
 @pytest.mark.parametrize("bug", PUBLISHING_BUGS)
 def test_a_planted_bug_is_found(bug: str) -> None:
     with PUBLISHING_BUGS[bug]():
-        outcomes = (cluster.run(plan_of(seed)) for seed in range(SEEDS_OF_A_BUG))
-        found = next((outcome for outcome in outcomes if outcome.failure is not None), None)
+        found = first_failure(map(plan_of, range(SEEDS_OF_A_BUG)))
     assert found is not None, f"{SEEDS_OF_A_BUG} schedules do not show it"
     assert isinstance(found.failure, BrokenPromise), describe(found)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.sim import cluster
 from tests.sim.bugs_of_transactions import OF_GATEWAYS, TRANSACTION_BUGS, WITH_CLEANING, WITH_FEW_PLACES
-from tests.sim.gateways import Gateways, make_gateways_plan
+from tests.sim.gateways import Gateways, make_gateways_plan, world_of
 from tests.sim.loop import BrokenPromise
 from tests.sim.plan import GATEWAY, Fault, Plan, make_plan, store_name
 from tests.sim.promises import keeps_promises, survives_crashes
@@ -44,7 +44,7 @@ def of_gateways(seed: int) -> Plan:
 def run_all(plans: list[Plan]) -> Counter[str]:
     reached: Counter[str] = Counter()
     for plan in plans:
-        world = Gateways(plan) if plan.gateways > 1 else None
+        world = world_of(plan)
         reached += keeps_promises(plan, world).world.reached
     return reached
 

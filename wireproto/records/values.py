@@ -3,7 +3,7 @@
 from wireproto.records import compiled
 from wireproto.records.compression import MAX_DECOMPRESSED_BYTES
 from wireproto.records.errors import invalid
-from wireproto.records.header import Buffer, read_header
+from wireproto.records.header import BatchHeader, Buffer, read_header
 from wireproto.records.iteration import inflated_records, iter_records
 
 
@@ -14,7 +14,7 @@ def values_of(view: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> list[tuple[i
     Raises :class:`InvalidBatch`: as ``iter_records``; INVALID_RECORD when the offsets do not ascend.
     """
     header = read_header(view)
-    found = _compiled(view, limit) if compiled.AVAILABLE else None
+    found = _compiled(view, header, limit) if compiled.AVAILABLE else None
     if found is None:
         found = [(record.offset, record.value or b"") for record in iter_records(view, limit)]
     offsets = [offset for offset, _ in found]
@@ -25,9 +25,8 @@ def values_of(view: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> list[tuple[i
     return found
 
 
-def _compiled(view: Buffer, limit: int) -> list[tuple[int, bytes]] | None:
+def _compiled(view: Buffer, header: BatchHeader, limit: int) -> list[tuple[int, bytes]] | None:
     """As `values_of`, whatever the offsets are; None: our own parser is to say what is wrong."""
-    header = read_header(view)
     body = inflated_records(view, header, limit)
     base = header.base_offset
     try:
