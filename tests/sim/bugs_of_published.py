@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from typing import Any
 from unittest.mock import patch
 
+from gateway.log.partition import Partition
 from gateway.log.transactions.aborted_reading import AbortedReader
 from gateway.native.publishing import PublishedPartition
 from mesh.store import published
@@ -16,16 +18,28 @@ from wireproto.dafka.additions import PublishEntry
 Plant = Callable[[], AbstractContextManager[object]]
 
 
-def _up_to(end: Callable[[Any], int]) -> AbstractContextManager[object]:
-    """Leaders tell what lies below another offset than the last stable one."""
-    tell = PublishedPartition.tell
+@contextmanager
+def _up_to(end: Callable[[Partition], int]) -> Iterator[None]:
+    """Leaders tell what lies below another offset than the last stable one.
+
+    Partitions are told of beside each other, so who tells is a matter of the task; a patch that each of them
+    makes and takes away again would be taken away in the wrong order, and stay.
+    """
+    tells = ContextVar("tells", default=False)
+    tell, visible_end = PublishedPartition.tell, Partition.visible_end
 
     async def telling(self: PublishedPartition, now: float) -> None:
-        partition = self.partition
-        with patch.object(type(partition), "visible_end", lambda log, _committed: end(log)):
+        token = tells.set(True)
+        try:
             await tell(self, now)
+        finally:
+            tells.reset(token)
 
-    return patch.object(PublishedPartition, "tell", telling)
+    def shown(self: Partition, committed: bool) -> int:
+        return end(self) if tells.get() else visible_end(self, committed)
+
+    with patch.object(PublishedPartition, "tell", telling), patch.object(Partition, "visible_end", shown):
+        yield
 
 
 def _before_the_high_watermark() -> AbstractContextManager[object]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.log.partition import Partition
 from tests.sim import cluster
 from tests.sim.bugs_of_published import PUBLISHING_BUGS
 from tests.sim.gateways import make_gateways_plan, world_of
@@ -50,7 +51,9 @@ def test_a_seed_is_one_schedule() -> None:
 
 @pytest.mark.parametrize("bug", PUBLISHING_BUGS)
 def test_a_planted_bug_is_found(bug: str) -> None:
+    before = dict(vars(Partition))
     with PUBLISHING_BUGS[bug]():
         found = first_failure(map(plan_of, range(SEEDS_OF_A_BUG)))
+    assert dict(vars(Partition)) == before, "the bug stays for the tests that follow"
     assert found is not None, f"{SEEDS_OF_A_BUG} schedules do not show it"
     assert isinstance(found.failure, BrokenPromise), describe(found)
