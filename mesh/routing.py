@@ -31,6 +31,7 @@ from wireproto.dafka.additions import (
     Recalled,
     Request,
     Rows,
+    TakenUp,
     Verify,
 )
 from wireproto.dafka.messages import (
@@ -113,6 +114,8 @@ def store_routes(store: "Store", server: "Server", native: "NativeStore", reques
         # From native readers and other stores, about native addresses.
         GetHeads: native.on_get_heads,
         DirectHead: native.on_direct_head,
+        # From gateways, about what of these is in topics.
+        TakenUp: native.on_taken_up,
         ConsumerHello: native.on_hello,
         # From other stores, to what the scrub asked.
         **_answers(requests),

@@ -1,6 +1,8 @@
 """`dafka doctor`."""
 
 from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
 from typing import Final
 
 import click
@@ -19,6 +21,7 @@ record is written.
 Examples:
   dafka doctor 127.0.0.1:9092
   dafka doctor kafka.example:9092 --topic orders
+  dafka doctor 127.0.0.1:9092 --data /var/lib/dafka/gateway
 
 The exit code is 0 when Spark can read from it, and 2 when not.
 """
@@ -33,17 +36,26 @@ The exit code is 0 when Spark can read from it, and 2 when not.
     multiple=True,
     help="A topic that should be there; may be given several times.  [default: all that are]",
 )
+@click.option(
+    "--data",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Data directory of the gateway, if it runs on this machine: looks at native records on their way "
+    "into and out of topics, too.",
+)
 @security_options
 @log_options
-def doctor(address: str, topics: Sequence[str], security: ClientSecurity) -> int:
+def doctor(address: str, topics: Sequence[str], data: Path | None, security: ClientSecurity) -> int:
     """Print the findings; the exit code."""
     from dafka.commands.doctor_checks import Doctor, Verdict
+    from dafka.commands.doctor_natives import look_at_natives
     from dafka.commands.kafka_client import parse_bootstrap
 
     host, port = parse_bootstrap(address)
     failed = False
     found: list[str] = []
-    for finding in Doctor(host, port, topics, security).examine():
+    natives = () if data is None else look_at_natives(data)
+    for finding in chain(Doctor(host, port, topics, security).examine(), natives):
         click.echo(f"{finding.verdict.value:<5} {finding.question}: {finding.text}")
         if finding.next_step:
             click.echo(f"      -> {finding.next_step}")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from gateway.cluster.native_addresses import MAX_NATIVE_ADDRESSES
+from gateway.cluster.subject_names import published_subject
 from gateway.native.positions import next_in
 
 if TYPE_CHECKING:
@@ -35,11 +37,32 @@ class NativeRequestHandlers:
         """The handlers, by what a request has as `do`."""
         return {"mesh.subjects": self._subjects}
 
-    async def _subjects(self, request: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    async def _subjects(self, request: dict[str, Any]) -> dict[str, Any]:
         """`native`: each topic with a subject; with `addresses` each address of it, too. `published`: each
-        topic whose values native programs can read.
+        topic whose values native programs can read. `left_out`: topics that have a subject in vain, and why.
+        `known`: addresses that the catalog knows, of `most`.
         """
-        return {"native": await self._native(request), "published": self._published()}
+        return {
+            "native": await self._native(request),
+            "published": self._published(),
+            "left_out": self._left_out(),
+            "known": len(self._broker.native_addresses),
+            "most": MAX_NATIVE_ADDRESSES,
+        }
+
+    def _left_out(self) -> list[dict[str, Any]]:
+        broker = self._broker
+        intakes = {} if broker.native is None else broker.native.intakes
+        told = []
+        for topic in broker.topics.all():
+            settings = topic.settings
+            if settings.native_subject and topic.id not in intakes:
+                why = f"{len(intakes)} topics take up a subject, and no more may" if intakes else "not yet"
+                told.append({"topic": topic.name, "subject": settings.native_subject, "why": why})
+            subject = published_subject(topic.name, settings)
+            if subject and (why := broker.subject_names.why_not(broker.topics, topic.name, settings)):
+                told.append({"topic": topic.name, "subject": subject, "why": why})
+        return told
 
     def _published(self) -> list[dict[str, Any]]:
         """Of each topic the partitions that are led here."""

@@ -154,6 +154,11 @@ NATIVE: Final[Sequence[Figure[NativeStore]]] = (
         lambda native: native.keeping.trimmed_bytes,
     ),
     Counter(
+        "dafka_store_native_untaken_bytes_total",
+        "Bytes of native records that went, by quota, before the topics that take them up had all of them.",
+        lambda native: native.keeping.untaken_bytes,
+    ),
+    Counter(
         "dafka_store_native_begun_later_total",
         "Native addresses that are kept from a later record on than their first, which is nowhere any more.",
         lambda native: native.begun_later,

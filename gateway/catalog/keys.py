@@ -208,6 +208,11 @@ def partition_of_segment(key: str) -> tuple[bytes, int]:
     return bytes.fromhex(topic_id), int(index)
 
 
+def address_of_segment(key: str) -> str:
+    """The address in such a key."""
+    return key.rpartition("/")[2].partition("-")[2]
+
+
 def segment_key(topic_id: bytes, index: int, start_offset: int, address: str) -> str:
     return f"{partition_segments(topic_id, index)}{start_offset:020d}-{address}"
 

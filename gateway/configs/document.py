@@ -16,12 +16,12 @@ NO_EFFECT: Final = "accepted, no effect"
 _INTRODUCTION: Final = f"""\
 # Topic configs
 
-Every topic config of Apache Kafka 4.3, and six of our own: `dafka.native.subject`,
-`dafka.native.partition`, `dafka.native.key`, `dafka.publish`, `dafka.publish.subject` and
-`retention.disk.percent`. A topic may be created with any of them, and be given others later
-(`dafka topics alter`, `dafka configs alter`, or any Kafka tool): names and values are checked as Kafka
-checks them, kept, and given back by DescribeConfigs. What a config does *here* is in the column "Here", for
-the next request after it was changed; all others are {NO_EFFECT}.
+Every topic config of Apache Kafka 4.3, and seven of our own: `dafka.native.subject`,
+`dafka.native.partition`, `dafka.native.key`, `dafka.native.retention.ms`, `dafka.publish`,
+`dafka.publish.subject` and `retention.disk.percent`. A topic may be created with any of them, and be given
+others later (`dafka topics alter`, `dafka configs alter`, or any Kafka tool): names and values are checked as
+Kafka checks them, kept, and given back by DescribeConfigs. What a config does *here* is in the column "Here",
+for the next request after it was changed; all others are {NO_EFFECT}.
 
 A value that Kafka would refuse is refused with INVALID_CONFIG (40) and a message that names the config and
 what is allowed. Defaults are Kafka's; for all topics without a value of their own they can be changed while

@@ -69,6 +69,8 @@ class EffectiveTopicConfigs:
     """The partition that they come into; None: by a hash of their address."""
     native_key_is_address: bool = False
     """Their address is their key; else they have none."""
+    native_retention_ms: int = -1
+    """How long stores keep native records that are in the topic; -1: as long as any other."""
     publishes_values: bool = False
     """Native programs can read the values of its records."""
     publish_subject: str = ""
@@ -134,6 +136,7 @@ def effective_topic_configs(
         native_subject=native_subject,
         native_partition=None if native_partition == HASH else int(native_partition),
         native_key_is_address=value("dafka.native.key") == KEY_ADDRESS,
+        native_retention_ms=_integer(value("dafka.native.retention.ms")),
         publishes_values=value("dafka.publish") == PUBLISH_VALUES,
         publish_subject=str(value("dafka.publish.subject")),
     )

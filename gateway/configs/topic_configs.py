@@ -188,6 +188,21 @@ _RETENTION: Final = (
         own=True,
     ),
     TopicConfig(
+        "dafka.native.retention.ms",
+        _LONG,
+        "-1",
+        Between(-1),
+        None,
+        "How long stores keep a native record of the topic's subject after its arrival, in milliseconds, "
+        "once it is in the topic on min.insync.replicas stores; until then they keep it however old it is. "
+        "0: it goes soon. -1: as long as any other (--native-seconds). A config of Dafka's own: Kafka has "
+        "none like it.",
+        effect="Stores drop native records that all topics of the subject have after the longest of their "
+        "times, in runs of some; and the oldest first where they have more than --native-bytes.",
+        hidden=True,
+        own=True,
+    ),
+    TopicConfig(
         "dafka.publish",
         _STRING,
         PUBLISH_OFF,

@@ -16,12 +16,15 @@ from zlib import crc32
 
 import trio
 
+from gateway.catalog import keys
 from gateway.cluster.native_addresses import MAX_NATIVE_ADDRESSES, KnownAddress
 from gateway.common.log_limit import LogLimit
 from gateway.common.printable import printable
 from gateway.native.intake import Intake
 from gateway.native.positions import next_of
+from gateway.native.taken import Taken
 from gateway.security.principal import Principal
+from mesh.protocol.address_state import life_of
 from wireproto.kafka.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -70,6 +73,7 @@ class NativeTopics:
         self._ended: Counter[str] = Counter()
         """What intakes had counted that have ended."""
         self._limit = LogLimit(logger)
+        self._taken = Taken(cluster, subjects, self.intakes)
         cluster.context.producers.keeps = self._is_behind
 
     @property
@@ -114,6 +118,7 @@ class NativeTopics:
             while True:
                 self._look(nursery)
                 await self._make_known()
+                await self._taken.tell()
                 if trio.current_time() >= looked + SILENT_LOOK_SECONDS:
                     looked = trio.current_time()
                     await self._note_silent()
@@ -170,6 +175,8 @@ class NativeTopics:
             return
         if self._addresses.get(topic.id, address) is not None:
             return
+        if self._is_segments(topic.settings.native_subject, address):
+            return
         if self._addresses.is_full:
             self._limit.warning(
                 "native address %s of subject %s does not come into topic %s: %d addresses are known, and no "
@@ -180,6 +187,17 @@ class NativeTopics:
         whom = Principal(NATIVE, f"{topic.id.hex()}/{address}")
         producer_id = await self._cluster.allocate_producer_id(whom)
         await self._addresses.make(topic.id, address, KnownAddress(index, producer_id))
+
+    def _is_segments(self, subject: str, address: str) -> bool:
+        """Whether a gateway has published this, into a topic with the name of the subject: one whose life had
+        not begun in the catalog when it ended, so its segments alone tell.
+        """
+        named = self._cluster.topics.get(subject)
+        if named is None:
+            return False
+        life = life_of(address)
+        segments = self._cluster.context.catalog.range(keys.segments_prefix(named.id))
+        return any(life_of(keys.address_of_segment(entry.key)) == life for entry in segments)
 
     async def _note_silent(self) -> None:
         """Have the catalog know how far those have come that were silent, of topics with a subject or

@@ -31,6 +31,7 @@ from wireproto.dafka.additions import (
     Recalled,
     Request,
     Rows,
+    TakenUp,
     Verify,
 )
 from wireproto.dafka.messages import (
@@ -100,6 +101,7 @@ _GATEWAYS: Final = frozenset(
         Recall,
         Record,
         Request,
+        TakenUp,
         Verify,
     }
 )

@@ -11,7 +11,7 @@ from mesh.node import Node
 from mesh.protocol.native_order import Begin, Limits
 from mesh.requests import Requests
 from wireproto.dafka import ids
-from wireproto.dafka.additions import End
+from wireproto.dafka.additions import End, TakenUp
 from wireproto.dafka.messages import DirectHead, DirectRecord
 
 LIMITS = Limits(
@@ -53,6 +53,10 @@ class NativeSubjects:
     def leave(self, hearing: Hearing) -> None:
         """Nobody hears it any more."""
         del self._by_requester[hearing.order.requester]
+
+    def tell_stores(self, told: TakenUp) -> None:
+        """Tell all stores, none of which answers."""
+        self._node.send(told)
 
     def on_direct_head(self, head: DirectHead) -> None:
         hearing = self._by_requester.get(head.requester)

@@ -4,24 +4,30 @@ Native are the addresses that no OPEN or COPY ever announced. Kafka's segments a
 becomes of those a catalog decides.
 
 Theory of operation: the records of an address are counted in chunks, each with its last sequence, its bytes
-and when it was last written to. `due` names the chunks to drop: those older than the retention, and beyond
-the quota the oldest of all addresses. An address of which nothing is left keeps its head, so its producer can
-go on; beyond `MAX_NATIVE_ADDRESSES` the one that was silent for longest is forgotten altogether.
+and when it was last written to. `due` names the chunks to drop: those older than the retention, unless a
+topic is still to have them (`mesh.protocol.native_wanted`), and beyond the quota the oldest of all addresses,
+first of those that no topic waits for. An address of which nothing is left keeps its head, so its producer
+can go on; beyond `MAX_NATIVE_ADDRESSES` one that no topic waits for, and that was silent for longest, is
+forgotten altogether.
 """
 
 import math
 import struct
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from mesh.protocol.native_wanted import Terms, WantedSubjects
+from wireproto.dafka.additions import NativeTopic
 
 NATIVE_BYTES = 10 * 1024**3
 """Contents of all native records that a store keeps, with `NATIVE_KEY_BYTES` for each. Native producers ask
 nobody, so without a bound they could take the disk from Kafka's topics."""
 
 NATIVE_SECONDS = 7 * 24 * 3600.0
-"""How long a store keeps native records after their arrival: Kafka's default for topics."""
+"""How long a store keeps native records after their arrival, if no topic is still to have them: Kafka's
+default for topics."""
 
 NATIVE_KEY_BYTES = 64
 """Counted per native record besides its content: about what its key takes on the disk."""
@@ -34,6 +40,12 @@ NATIVE_CHUNKS = 64
 
 MIN_CHUNK_BYTES = 64 * 1024
 """Smallest chunk that is ended for its size."""
+
+MIN_CHUNK_SECONDS = 10.0
+"""Shortest time after which a chunk is ended: of a topic that wants nothing kept."""
+
+MAX_CHUNKS = 2 * NATIVE_CHUNKS
+"""Of one address; then the oldest two become one, as of an address that waits for its topic for weeks."""
 
 _HEADER = struct.Struct(">BqqI")
 _CHUNK = struct.Struct(">qqd")
@@ -52,10 +64,13 @@ class Chunk:
 
 
 class Trim(NamedTuple):
-    """The records of an address before `first` go."""
+    """The records of an address before `first` go. `untaken`: not all of them are in the topics that have
+    its subject.
+    """
 
     address: str
     first: int
+    untaken: bool = False
 
 
 @dataclass(slots=True)
@@ -68,6 +83,8 @@ class Kept:
     """The lowest sequence that is kept; behind `head` if nothing is."""
     head: int = -1
     chunks: deque[Chunk] = field(default_factory=deque)
+    taken: dict[str, int] = field(default_factory=dict)
+    """Topic -> the first record that it does not have. Not on the disk: gateways tell it again."""
 
     @property
     def size(self) -> int:
@@ -100,6 +117,18 @@ class Kept:
         return kept
 
 
+class _Going(NamedTuple):
+    """A chunk, in the order in which chunks go."""
+
+    is_later: bool
+    is_wanted: bool
+    written: float
+    address: str
+    last: int
+    bytes: int
+    due: float
+
+
 def first_kept(address: str, first: int) -> bytes:
     """What the disk has of an address with its first record: nothing was counted yet."""
     return Kept(address, "", first, first - 1).pack() if first else b""
@@ -114,6 +143,9 @@ class NativeKeeping:
         self.bytes = 0
         self.trimmed_bytes = 0
         """Dropped since the start, by quota and retention."""
+        self.untaken_bytes = 0
+        """Of these, in runs of records that a topic was still to have."""
+        self.wanted = WantedSubjects(seconds)
         self._kept: dict[str, Kept] = {}
         self._by_subject: dict[str, dict[str, Kept]] = {}
         self._changed: dict[str, None] = {}
@@ -141,8 +173,8 @@ class NativeKeeping:
             self.add(kept)
         size += NATIVE_KEY_BYTES
         chunk = kept.chunks[-1] if kept.chunks else None
-        if chunk is None or self._is_ended(chunk, now):
-            kept.chunks.append(Chunk(sequence, size, now, now))
+        if chunk is None or self._is_ended(kept, chunk, now):
+            self._begin_chunk(kept, Chunk(sequence, size, now, now))
         else:
             chunk.last, chunk.written = sequence, now
             chunk.bytes += size
@@ -150,11 +182,22 @@ class NativeKeeping:
         self.bytes += size
         self._changed[address] = None
 
-    def _is_ended(self, chunk: Chunk, now: float) -> bool:
-        return (
-            chunk.bytes >= max(MIN_CHUNK_BYTES, self.quota_bytes // NATIVE_CHUNKS)
-            or now - chunk.began >= self.seconds / NATIVE_CHUNKS
-        )
+    def _is_ended(self, kept: Kept, chunk: Chunk, now: float) -> bool:
+        if chunk.bytes >= max(MIN_CHUNK_BYTES, self.quota_bytes // NATIVE_CHUNKS):
+            return True
+        age = now - chunk.began
+        if age < min(MIN_CHUNK_SECONDS, self.seconds / NATIVE_CHUNKS):
+            return False
+        seconds = self._terms(kept).seconds
+        return age >= max(min(MIN_CHUNK_SECONDS, self.seconds / NATIVE_CHUNKS), seconds / NATIVE_CHUNKS)
+
+    def _begin_chunk(self, kept: Kept, chunk: Chunk) -> None:
+        kept.chunks.append(chunk)
+        if len(kept.chunks) > MAX_CHUNKS:
+            oldest = kept.chunks.popleft()
+            kept.chunks[0].bytes += oldest.bytes
+        if kept.subject not in self.wanted:
+            self._look = min(self._look, chunk.written + self.seconds)
 
     def forget(self, address: str) -> bool:
         """Nothing of it is kept any more, or it is no native one. True if it was known."""
@@ -181,6 +224,34 @@ class NativeKeeping:
             del self._changed[address]
         return {address: self._kept[address].pack() for address in taken}
 
+    # what topics have --------------------------------------------------------------------------------------
+
+    def told(self, revision: int, topics: tuple[NativeTopic, ...]) -> bool:
+        """A gateway tells which topics have a subject, as `WantedSubjects.told` says."""
+        changed = self.wanted.told(revision, topics)
+        if changed:
+            self._look = -math.inf
+            there = {one.topic for one in topics}
+            for kept in self._kept.values():
+                for topic in kept.taken.keys() - there:
+                    del kept.taken[topic]
+        return changed
+
+    def took(self, topic: NativeTopic, address: str, following: int) -> None:
+        """A topic has the records of an address before `following`, on as many stores as count. What is told
+        last stands: after an accepted loss a topic lacks what it had.
+        """
+        kept = self._kept.get(address)
+        if kept is None or kept.subject != topic.subject:
+            return
+        kept.taken[topic.topic] = following
+        terms = self._terms(kept)
+        if kept.chunks and kept.chunks[0].last < terms.following:
+            self._look = min(self._look, kept.chunks[0].written + terms.seconds)
+
+    def _terms(self, kept: Kept) -> Terms:
+        return self.wanted.terms(kept.subject, kept.taken)
+
     # what goes --------------------------------------------------------------------------------------------
 
     def due(self, now: float) -> list[Trim]:
@@ -189,23 +260,34 @@ class NativeKeeping:
         if over <= 0 and now < self._look:
             return []
         firsts: dict[str, int] = {}
+        untaken: set[str] = set()
         self._look = math.inf
-        for written, size, address, last in self._oldest_first():
-            if over <= 0 and now - written < self.seconds:
-                self._look = written + self.seconds
-                break
-            firsts[address] = last + 1
-            over -= size
-        return [Trim(address, first) for address, first in firsts.items()]
+        for chunk in self._to_go(now):
+            if chunk.due > now and over <= 0:
+                self._look = min(self._look, chunk.due)
+                continue
+            firsts[chunk.address] = max(chunk.last + 1, firsts.get(chunk.address, 0))
+            over -= chunk.bytes
+            if chunk.is_wanted:
+                untaken.add(chunk.address)
+        return [Trim(address, first, address in untaken) for address, first in firsts.items()]
 
-    def _oldest_first(self) -> Iterator[tuple[float, int, str, int]]:
-        chunks = [
-            (chunk.written, chunk.bytes, kept.address, chunk.last)
-            for kept in self._kept.values()
-            for chunk in kept.chunks
-        ]
-        # Of one address in order, whatever the clock did.
-        return iter(sorted(chunks, key=lambda chunk: (chunk[0], chunk[2], chunk[3])))
+    def _to_go(self, now: float) -> list["_Going"]:
+        """All chunks: first what is due, then what no topic waits for, then the oldest; and of one address in
+        order, whatever the clock did.
+        """
+        chunks = []
+        for kept in self._kept.values():
+            following, seconds = self._terms(kept)
+            written = -math.inf
+            for chunk in kept.chunks:
+                written = max(written, chunk.written)
+                is_wanted = chunk.last >= following
+                due = math.inf if is_wanted else written + seconds
+                chunks.append(
+                    _Going(due > now, is_wanted, written, kept.address, chunk.last, chunk.bytes, due)
+                )
+        return sorted(chunks)
 
     def put_off(self, addresses: Iterable[str]) -> None:
         """The counts of these could not be written: `take_changed` gives them again."""
@@ -214,16 +296,25 @@ class NativeKeeping:
     def trimmed(self, trim: Trim) -> bytes:
         """It was dropped: what is kept of the address now, packed for the disk."""
         kept = self._kept[trim.address]
+        following = self._terms(kept).following
         while kept.chunks and kept.chunks[0].last < trim.first:
             gone = kept.chunks.popleft()
             self.bytes -= gone.bytes
             self.trimmed_bytes += gone.bytes
+            if gone.last >= following:
+                self.untaken_bytes += gone.bytes
         kept.first = max(kept.first, trim.first)
         return kept.pack()
 
     def too_many(self) -> list[str]:
-        """The addresses beyond `MAX_NATIVE_ADDRESSES`, those silent for longest; `forget` them."""
+        """The addresses beyond `MAX_NATIVE_ADDRESSES`: those that no topic waits for, and of these the ones
+        silent for longest; `forget` them.
+        """
         beyond = len(self._kept) - MAX_NATIVE_ADDRESSES
         if beyond <= 0:
             return []
-        return sorted(self._kept, key=lambda address: self._kept[address].written)[:beyond]
+
+        def order(kept: Kept) -> tuple[bool, float]:
+            return kept.first <= kept.head and kept.head >= self._terms(kept).following, kept.written
+
+        return [kept.address for kept in sorted(self._kept.values(), key=order)[:beyond]]

@@ -114,8 +114,11 @@ def put_native(
     gone: Sequence[str],
     *,
     whole: bool,
+    wanted: bytes | None = None,
 ) -> None:
     """What is kept of native addresses, as `Database.write_native` says."""
+    if wanted is not None:
+        batch.put(keys.NATIVE_WANTED, wanted)
     for address, count in counts.items():
         batch.put(keys.native_key(address), count)
     for address, first in trims:

@@ -169,12 +169,14 @@ class Database:
         gone: Sequence[str],
         *,
         whole: bool,
+        wanted: bytes | None = None,
     ) -> None:
         """What is kept of native addresses: their counts; the records before a sequence go (`trims`); they
-        are no native ones any more (`gone`), and if `whole` nothing else either. Raises as `write`.
+        are no native ones any more (`gone`), and if `whole` nothing else either; which topics have subjects
+        (`wanted`, if that is another). Raises as `write`.
         """
         batch = rocksdict.WriteBatch(raw_mode=True)
-        changes.put_native(batch, counts, trims, gone, whole=whole)
+        changes.put_native(batch, counts, trims, gone, whole=whole, wanted=wanted)
         self._write(batch)
 
     def _write(self, batch: rocksdict.WriteBatch) -> None:
@@ -385,6 +387,10 @@ class Database:
             self._list_native()
         for key, value in self.scan(b"n", b"o"):
             yield keys.name_of(key), value
+
+    def native_wanted(self) -> bytes:
+        """What `write_native` last kept of the topics that have subjects, b"" if nothing."""
+        return self.get(keys.NATIVE_WANTED) or b""
 
     def _list_native(self) -> None:
         """Find the native addresses of a store that did not list them: once."""

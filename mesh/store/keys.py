@@ -15,6 +15,8 @@ read as it is, and written anew where it changes."""
 _SEQUENCE = struct.Struct(">Q")
 
 CLUSTER_ID = b"i\x07cluster"
+NATIVE_WANTED = b"i\x06wanted"
+"""Which topics take up native records: `mesh.protocol.native_wanted`."""
 NATIVE_LISTED = b"i\x06native"
 """There once every native address has its `native_key`: stores did not always write them."""
 FORMAT_KEY = b"i\x06format"

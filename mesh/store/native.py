@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import trio
 
+from mesh.log_bounds import LogBounds
 from mesh.node import Node
 from mesh.protocol.address_state import Phase
 from mesh.protocol.commit import Commit
@@ -25,7 +26,7 @@ from mesh.store.native_readers import NATIVE_READERS, NativeReaders
 from mesh.store.published import PublishedRecords
 from mesh.store.reclaimer import Reclaimer
 from wireproto.dafka import ids
-from wireproto.dafka.additions import STATUS_BEGINS_LATER, End
+from wireproto.dafka.additions import STATUS_BEGINS_LATER, End, TakenUp
 from wireproto.dafka.messages import ConsumerHello, DirectHead, Fetch, GetHeads, StoreHello
 
 KEEP_SECONDS = 1.0
@@ -82,7 +83,10 @@ class NativeStore:
         self._watchers = NativeWatchers()
         self._told: set[str] = set()
         """Addresses of which the log says that records are missing."""
-        for everybodys in (ids.FETCH, ids.GET_HEADS):
+        self._wants_changed = False
+        """Which topics have subjects is not on the disk yet."""
+        self._untaken_log = LogBounds()
+        for everybodys in (ids.FETCH, ids.GET_HEADS, ids.TAKEN_UP):
             node.subscribe(everybodys)
         for our_own in (ids.DIRECT_HEAD, ids.CONSUMER_HELLO):
             node.subscribe(our_own + incarnation.encode())
@@ -94,6 +98,10 @@ class NativeStore:
         """Read what the disk keeps of native addresses, and count what was not counted. Blocking: for a
         thread, before anything is written.
         """
+        try:
+            self.keeping.wanted.load(self._database.native_wanted())
+        except (StoreCorrupt, ValueError) as error:
+            logger.error("which topics take up native records cannot be read: %s", error)
         try:
             for address, value in self._database.native_addresses():
                 self._load(address, value)
@@ -170,9 +178,11 @@ class NativeStore:
         # One that has begun anew since is another.
         gone = [address for address in self._gone if keeping.get(address) is None]
         trims = [Trim(address, first) for address, first in self._trims.items() if address not in self._gone]
-        if not self._write(counts, trims, gone, whole=True):
+        wanted = keeping.wanted.pack() if self._wants_changed else None
+        if not self._write(counts, trims, gone, whole=True, wanted=wanted):
             keeping.put_off(counts)
             return
+        self._wants_changed = False
         for address in {*gone, *self._emptied}:
             self._reclaimer.add(address)
         self._gone.clear()
@@ -182,6 +192,8 @@ class NativeStore:
     def _trim(self, trim: Trim) -> bytes:
         kept = self.keeping.get(trim.address)
         assert kept is not None, "due names what is kept"
+        if trim.untaken:
+            self._say_untaken(kept)
         before = kept.size
         count = self.keeping.trimmed(trim)
         self._trims[trim.address] = trim.first
@@ -192,14 +204,31 @@ class NativeStore:
             self._dropped_bytes[trim.address] = dropped
         return count
 
+    def _say_untaken(self, kept: Kept) -> None:
+        if self._untaken_log.may(kept.subject, kept.subject):
+            logger.warning(
+                "native records of subject %s go before the topics that take it up have them: more are kept "
+                "than %d bytes. See to it that a gateway runs and its topics take records, or give the store "
+                "more room (--native-bytes)",
+                kept.subject,
+                self.keeping.quota_bytes,
+            )
+
     def _write(
-        self, counts: dict[str, bytes], trims: Sequence[Trim], gone: Sequence[str], *, whole: bool
+        self,
+        counts: dict[str, bytes],
+        trims: Sequence[Trim],
+        gone: Sequence[str],
+        *,
+        whole: bool,
+        wanted: bytes | None = None,
     ) -> bool:
         """False if the disk would not now, or not at all."""
-        if not (counts or trims or gone):
+        if not (counts or trims or gone or wanted is not None):
             return True
+        firsts = [(trim.address, trim.first) for trim in trims]
         try:
-            self._database.write_native(counts, trims, gone, whole=whole)
+            self._database.write_native(counts, firsts, gone, whole=whole, wanted=wanted)
         except WriteStalled:
             return False
         except StoreFailed as error:
@@ -230,6 +259,16 @@ class NativeStore:
         if self._ingest.is_gateways(asked.requester):
             self._watchers.asked(asked.subject, asked.requester, trio.current_time())
         self.readers.put(asked)
+
+    def on_taken_up(self, told: TakenUp) -> None:
+        """A gateway tells which topics have subjects, and how far addresses have come into them."""
+        ours = self._ingest.cluster_id
+        if ours and told.cluster_id != ours:
+            return
+        if self.keeping.told(told.revision, told.topics):
+            self._wants_changed = True
+        for topic, address, following in told.addresses:
+            self.keeping.took(told.topics[topic], address, following)
 
     # what is fetched --------------------------------------------------------------------------------------
 

@@ -231,6 +231,19 @@ async def native_partition(scene: Scene) -> None:
     await native_subject(scene)
 
 
+async def native_retention(scene: Scene) -> None:
+    keeping = scene.server.store.native.keeping
+    assert await scene.set("dafka.native.retention.ms", "-2") == INVALID_CONFIG
+    assert await scene.set("dafka.native.retention.ms", "0") == 0
+    await native_subject(scene)
+    for _ in range(1000):
+        if not keeping.bytes:
+            break
+        await trio.sleep(0.05)
+    assert keeping.bytes == 0
+    assert keeping.trimmed_bytes > 0
+
+
 async def native_key(scene: Scene) -> None:
     assert await scene.set("dafka.native.key", "address") == 0
     await native_subject(scene)
@@ -412,6 +425,7 @@ EFFECTS: dict[str, Callable[[Scene], Awaitable[None]]] = {
     "cleanup.policy": cleanup_policy,
     "dafka.native.key": native_key,
     "dafka.native.partition": native_partition,
+    "dafka.native.retention.ms": native_retention,
     "dafka.native.subject": native_subject,
     "dafka.publish": publish,
     "dafka.publish.subject": publish_subject,

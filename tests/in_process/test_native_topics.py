@@ -118,6 +118,51 @@ def test_what_several_producers_publish_is_in_the_topic_in_the_order_of_each(sce
     trio.run(scene.live, act)
 
 
+def test_what_is_in_the_topic_goes_from_the_stores_as_its_config_says(scene: Scene) -> None:
+    """And its producer goes on, in this life and the next."""
+    scene.monkeypatch.setattr("gateway.native.taken.TELL_SECONDS", 0.2)
+    scene.monkeypatch.setattr("mesh.store.native.KEEP_SECONDS", 0.1)
+    addresses: list[str] = []
+
+    async def is_dropped(server: Standalone, address: str, records: int) -> None:
+        kept = server.store.native.keeping.get(address)
+        assert kept is not None
+        assert kept.head == records - 1
+        await until(lambda: kept.first == records)
+        assert (kept.size, server.store.native.keeping.untaken_bytes) == (0, 0)
+
+    async def first(server: Standalone) -> None:
+        addresses.append(await publish(server, 30))
+        await scene.wait_for(30)
+        # As long as any other: a week.
+        assert server.store.native.keeping.get(addresses[0]).first == 0  # type: ignore[union-attr]
+        await set_config(scene.broker, "dafka.native.retention.ms", "0")
+        await is_dropped(server, addresses[0], 30)
+        async with native_producer(server, SUBJECT) as producer:
+            addresses.append(producer.address)
+            for number in range(10):
+                await producer.produce(content(producer.address, number))
+                await producer.drained()
+                if number == 4:
+                    await scene.wait_for(35)
+                    await is_dropped(server, producer.address, 5)
+        await scene.wait_for(40)
+
+    async def second(server: Standalone) -> None:
+        addresses.append(await publish(server, 5))
+        found = await scene.wait_for(45)
+        lengths = zip(addresses, (30, 10, 5), strict=True)
+        assert found == {address: whole(address, records) for address, records in lengths}
+        await is_dropped(server, addresses[2], 5)
+        assert scene.broker.native.lost == 0  # type: ignore[union-attr]
+
+    async def main() -> None:
+        await scene.live(first)
+        await scene.live(second)
+
+    trio.run(main)
+
+
 def test_a_server_that_starts_again_goes_on_where_the_log_says(scene: Scene) -> None:
     """Nothing that is there comes again, although the store is asked for all of it."""
     addresses: list[str] = []
@@ -382,7 +427,8 @@ def test_operators_are_told_of_subjects_and_addresses(scene: Scene) -> None:
             "refused": 0,
             "rewritten": 0,
         }
-        assert await tell({}) == {"native": [entry], "published": []}
+        nothing = {"native": [], "published": [], "left_out": [], "known": 2, "most": 20_000}
+        assert await tell({}) == nothing | {"native": [entry]}
         (told,) = (await tell({"addresses": True}))["native"]
         named = told.pop("named")
         assert told == entry
@@ -392,7 +438,7 @@ def test_operators_are_told_of_subjects_and_addresses(scene: Scene) -> None:
             if not (await tell({}))["native"]:
                 break
             await trio.sleep(0.05)
-        assert await tell({}) == {"native": [], "published": []}
+        assert await tell({}) == nothing
 
     trio.run(scene.live, act)
 

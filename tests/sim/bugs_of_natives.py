@@ -11,6 +11,7 @@ from gateway.cluster.native_addresses import KnownAddress
 from gateway.log.idempotence.producers import PartitionProducers
 from gateway.native import intake, topics
 from gateway.native.intake import Fed, Intake, Led
+from gateway.native.taken import Committed
 from mesh.protocol.native_order import NativeOrder
 from tests.sim.bugs import both
 
@@ -78,9 +79,15 @@ def _a_gap_is_left() -> AbstractContextManager[object]:
     return patch.object(NativeOrder, "_keep", hasty)
 
 
+def _dropped_before_it_is_durable() -> AbstractContextManager[object]:
+    """Stores are told of what is in a log that too few of them have."""
+    return patch.object(Committed, "look", lambda _self, _key, now, _high_watermark: now.following)
+
+
 NATIVE_BUGS: dict[str, Plant] = {
     "progress outside the log": _progress_outside_the_log,
     "an address begins before the log is known": _before_the_log_is_known,
     "an address is not in the catalog": _new_producer_each_time,
     "a gap is left": _a_gap_is_left,
+    "dropped before it is durable in the topic": _dropped_before_it_is_durable,
 }

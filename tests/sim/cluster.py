@@ -55,7 +55,7 @@ from tests.sim.history import History
 from tests.sim.log_history import LogHistory
 from tests.sim.loop import BrokenPromise, Loop, UnevenTrio, make_deterministic
 from tests.sim.lost_rows import LostRows
-from tests.sim.natives import NATIVE_PARTITIONS, SUBJECT, Natives
+from tests.sim.natives import NATIVE_PARTITIONS, SUBJECT, Natives, dropping_at_once
 from tests.sim.network import Network
 from tests.sim.older_catalogs import OlderCatalogs
 from tests.sim.plan import GATEWAY, INPUTS, MANY_PRODUCERS, NATIVE_TOPIC, NEVER, Fault, Plan
@@ -253,6 +253,8 @@ class World:
             configs["dafka.publish"] = "values"
         if topic == NATIVE_TOPIC:
             configs["dafka.native.subject"] = SUBJECT
+            if plan.drops_natives:
+                configs["dafka.native.retention.ms"] = "0"
         if plan.policy(topic) != "delete":
             configs |= {
                 "cleanup.policy": plan.policy(topic),
@@ -810,6 +812,7 @@ def simulated_parts(world: World) -> Iterator[None]:
         patch("gateway.native.topics.SILENT_SECONDS", 0.4),
         patch("gateway.native.topics.SILENT_LOOK_SECONDS", 0.2),
         patch("gateway.native.topics.LOOK_SECONDS", 0.1),
+        *(dropping_at_once() if world.plan.drops_natives else ()),
         patch("gateway.cluster.lineage.uuid4", world.next_uuid),
         patch("mesh.store.identity.uuid4", world.next_uuid),
         patch("gateway.cluster.store_lives.KEEP_SECONDS", 0.3),

@@ -8,6 +8,7 @@ in their order, all in one partition; and once all is healed everything that a s
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, cast
 from unittest.mock import patch
 
@@ -17,6 +18,7 @@ from gateway.native.batches import ADDRESS_HEADER, SEQUENCE_HEADER
 from mesh.native import producer as native_producer
 from mesh.native.producer import NativeProducer
 from mesh.protocol.address_state import Phase
+from mesh.protocol.native_keeping import NativeKeeping
 from mesh.protocol.native_resends import OURS
 from tests.sim.invariants import MOST_ADDRESSES
 from tests.sim.loop import BrokenPromise, NodeClock, clock_here
@@ -27,6 +29,7 @@ from wireproto.records.iteration import iter_records
 if TYPE_CHECKING:
     from tests.sim.clients import PartitionName
     from tests.sim.cluster import World
+    from wireproto.dafka.additions import TakenUp
     from wireproto.dafka.messages import Record
 
 SUBJECT = NATIVE_TOPIC
@@ -38,11 +41,21 @@ MOST_RECORDS = 40
 """Of one process: then it waits to be killed."""
 
 
+def dropping_at_once() -> tuple[AbstractContextManager[object], ...]:
+    """Stores drop native records as soon as they are told that topics have them, and each by itself."""
+    return (
+        patch("gateway.native.taken.TELL_SECONDS", 0.1),
+        patch("mesh.store.native.KEEP_SECONDS", 0.1),
+        patch.object(NativeKeeping, "_is_ended", lambda *_: True),
+    )
+
+
 class Natives:
     """Those of one schedule."""
 
     def __init__(self, world: World) -> None:
         self._world = world
+        world.network.on_taken_up = self._on_taken_up
         self.published: defaultdict[str, dict[int, bytes]] = defaultdict(dict)
         """address -> sequence -> content."""
         self._next: defaultdict[str, int] = defaultdict(int)
@@ -102,6 +115,16 @@ class Natives:
         known = self.published[record.address].setdefault(record.sequence, bytes(record.content))
         if known != bytes(record.content):
             raise BrokenPromise(f"native {record.address} used sequence {record.sequence} for two records")
+
+    def _on_taken_up(self, told: TakenUp) -> None:
+        """A gateway tells stores what they may drop."""
+        for _, address, following in told.addresses:
+            if following > self._next[address]:
+                raise BrokenPromise(
+                    f"stores may drop native {address} before {following}, and {self._next[address]} comes "
+                    "next into the log"
+                )
+            self._world.reached["native records that may be dropped"] += following
 
     def logged(self, partition: PartitionName, content: bytes) -> None:
         """A batch is in the log for good; each is told once, in the order of the log or not."""

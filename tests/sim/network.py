@@ -118,6 +118,8 @@ class Network:
         self.healed = False
         self.on_record: Callable[[Any], None] = lambda _record: None
         """Told of each RECORD that is published."""
+        self.on_taken_up: Callable[[Any], None] = lambda _told: None
+        """Told of each TAKEN-UP."""
         self._loop = loop
         self._plan = plan
         self._nodes: list[SimNode] = []
@@ -148,6 +150,8 @@ class Network:
         header = bytes(frames[0])
         if header[:1] == ids.RECORD:
             self.on_record(decode([header, bytes(frames[1])]))
+        elif header[:1] == ids.TAKEN_UP:
+            self.on_taken_up(decode([header]))
         copied: list[bytes] | None = None
         for node in self._nodes:
             if node is not sender and header.startswith(node.prefixes):

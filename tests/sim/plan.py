@@ -110,6 +110,8 @@ class Plan:
     """Programs that work exactly once, with the gateway's own coordinator (`tests.sim.applications`)."""
     natives: int = 0
     """Native producers, whose records come into a topic (`tests.sim.natives`)."""
+    drops_natives: bool = False
+    """Stores drop what the topic has, record by record and at once."""
     publishes: int = 0
     """Native readers of the topics' values (`tests.sim.published`)."""
     hurried: bool = False

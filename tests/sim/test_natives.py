@@ -21,11 +21,11 @@ SEEDS_OF_A_BUG = 20
 
 def plan_of(seed: int) -> Plan:
     plan = make_plan(seed, seconds=4.0, cleans=False, reads=False)
-    return replace(plan, natives=1 + seed % 3)
+    return replace(plan, natives=1 + seed % 3, drops_natives=bool(seed % 2))
 
 
 def of_gateways(seed: int) -> Plan:
-    return replace(make_gateways_plan(seed), natives=1 + seed % 3)
+    return replace(make_gateways_plan(seed), natives=1 + seed % 3, drops_natives=bool(seed % 2))
 
 
 @pytest.mark.parametrize("first", range(0, 40, BLOCK))

@@ -33,6 +33,9 @@ KEEP, KEPT = b"U", b"u"
 RECALL, RECALLED = b"J", b"j"
 END = b"N"
 
+# What gateways tell all stores.
+TAKEN_UP = b"Z"
+
 LIST_REQUESTS = (OPEN, SEAL, CLOSE, DELETE, COPY, BEGINNINGS, PUBLISH)
 """Those that carry a list, and whose answer has a status for each entry."""
 

@@ -31,13 +31,14 @@ from wireproto.dafka.additions import (
     Recalled,
     Request,
     Rows,
+    TakenUp,
     Verify,
 )
 from wireproto.dafka.messages import Ack, DirectRecord, Fetch, Head, Record, StoreHello
 
 INCARNATION = "5" * 32
 ANSWERS = {Answer, Digested, Found, Kept, Listed, Pong, Recalled, Rows}
-NATIVE = {messages.GetHeads, messages.DirectHead, messages.ConsumerHello}
+NATIVE = {messages.GetHeads, messages.DirectHead, messages.ConsumerHello, TakenUp}
 
 
 @pytest.fixture

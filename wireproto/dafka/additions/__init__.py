@@ -69,6 +69,15 @@ from wireproto.dafka.additions.segments import (
     SealedHead,
     SealEntry,
 )
+from wireproto.dafka.additions.taking import (
+    MAX_NATIVE_TOPICS_TOLD,
+    STORES_OWN,
+    NativeTopic,
+    TakenAddress,
+    TakenUp,
+    pack_topics,
+    read_topics,
+)
 from wireproto.dafka.additions.verifying import Verified, Verify
 
 __all__ = [
@@ -88,6 +97,7 @@ __all__ = [
     "LOOKUP_MAX_TIMESTAMP",
     "LOOKUP_OFFSET",
     "LOOKUP_TIMESTAMP",
+    "MAX_NATIVE_TOPICS_TOLD",
     "NOTHING_REMEMBERED",
     "NO_EPOCH",
     "PIECE_BYTES",
@@ -104,6 +114,7 @@ __all__ = [
     "STATUS_SEALED",
     "STATUS_STALE_EPOCH",
     "STATUS_STORAGE_ERROR",
+    "STORES_OWN",
     "AbortedSpan",
     "AddressStatus",
     "Announcement",
@@ -122,6 +133,7 @@ __all__ = [
     "ListSegments",
     "Listed",
     "Lookup",
+    "NativeTopic",
     "OpenEntry",
     "Ping",
     "Pong",
@@ -133,6 +145,10 @@ __all__ = [
     "Rows",
     "SealEntry",
     "SealedHead",
+    "TakenAddress",
+    "TakenUp",
     "Verified",
     "Verify",
+    "pack_topics",
+    "read_topics",
 ]

@@ -20,6 +20,7 @@ IN_EFFECT = {
     "min.compaction.lag.ms",
     "dafka.native.key",
     "dafka.native.partition",
+    "dafka.native.retention.ms",
     "dafka.native.subject",
     "dafka.publish",
     "dafka.publish.subject",

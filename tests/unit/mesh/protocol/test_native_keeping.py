@@ -3,9 +3,19 @@
 import pytest
 
 from mesh.protocol import native_keeping
-from mesh.protocol.native_keeping import MIN_CHUNK_BYTES, NATIVE_KEY_BYTES, Kept, NativeKeeping, Trim
+from mesh.protocol.native_keeping import (
+    MAX_CHUNKS,
+    MIN_CHUNK_BYTES,
+    NATIVE_KEY_BYTES,
+    Kept,
+    NativeKeeping,
+    Trim,
+)
+from wireproto.dafka.additions import NativeTopic
 
 A, B = "A1", "B2"
+TOPIC = NativeTopic("d1", "t", 0)
+OTHER = NativeTopic("d2", "t", 50_000)
 CONTENT = MIN_CHUNK_BYTES
 SIZE = CONTENT + NATIVE_KEY_BYTES
 
@@ -118,3 +128,106 @@ def test_beyond_so_many_addresses_those_silent_for_longest_go(monkeypatch: pytes
     assert kept.too_many() == ["A2"]
     kept.forget("A2")
     assert kept.too_many() == []
+
+
+def test_an_address_that_writes_again_is_looked_at_again() -> None:
+    kept = keeping(2, seconds=10.0)
+    drop(kept, 100.0)
+    kept.wrote(A, "t", 1, CONTENT, 100.0)
+    assert drop(kept, 109.0) == []
+    assert drop(kept, 110.0) == [Trim(A, 2)]
+
+
+# topics that take them up
+
+
+def test_what_a_topic_is_still_to_have_does_not_go_for_its_age() -> None:
+    kept = keeping(6, seconds=10.0)
+    kept.told(1, (NativeTopic("d1", "t"),))
+    assert drop(kept, 1000.0) == []
+    kept.took(NativeTopic("d1", "t"), A, 2)
+    assert drop(kept, 1000.0) == [Trim(A, 2)]
+    kept.took(NativeTopic("d1", "t"), B, 3)
+    assert drop(kept, 1000.0) == [Trim(B, 3)]
+
+
+def test_what_all_topics_have_goes_after_the_longest_of_their_times() -> None:
+    kept = keeping(2)
+    kept.told(1, (TOPIC, OTHER))
+    kept.took(TOPIC, A, 1)
+    assert drop(kept, 49.0) == []
+    kept.took(OTHER, A, 1)
+    assert drop(kept, 49.0) == []
+    assert drop(kept, 50.0) == [Trim(A, 1)]
+    assert drop(kept, 1000.0) == []
+    kept.told(2, (TOPIC,))
+    kept.took(TOPIC, B, 1)
+    assert drop(kept, 1000.0) == [Trim(B, 1)]
+
+
+def test_a_run_of_records_goes_when_all_of_it_is_taken() -> None:
+    kept = NativeKeeping()
+    kept.told(1, (TOPIC,))
+    for number in range(3):
+        kept.wrote(A, "t", number, 1, 0.0)
+    kept.took(TOPIC, A, 2)
+    assert drop(kept, 1.0) == []
+    kept.took(TOPIC, A, 3)
+    assert drop(kept, 1.0) == [Trim(A, 3)]
+
+
+def test_what_is_taken_soon_is_in_short_runs() -> None:
+    kept = NativeKeeping()
+    kept.told(1, (TOPIC,))
+    for number in range(4):
+        kept.wrote(A, "t", number, 1, 6.0 * number)
+    assert [chunk.last for chunk in kept.get(A).chunks] == [1, 3]  # type: ignore[union-attr]
+
+
+def test_beyond_the_quota_what_no_topic_waits_for_goes_first() -> None:
+    kept = keeping(6, quota=3 * SIZE)
+    kept.told(1, (NativeTopic("d1", "t"),))
+    kept.took(NativeTopic("d1", "t"), B, 2)
+    assert drop(kept, 6.0) == [Trim(B, 2), Trim(A, 1, untaken=True)]
+    assert (kept.trimmed_bytes, kept.untaken_bytes) == (3 * SIZE, SIZE)
+
+
+def test_what_waits_for_weeks_is_in_few_runs_and_keeps_its_size() -> None:
+    kept = keeping(2 * MAX_CHUNKS + 6, seconds=10.0)
+    left = kept.get(A)
+    assert left is not None
+    assert (len(left.chunks), left.size) == (MAX_CHUNKS, (MAX_CHUNKS + 3) * SIZE)
+    assert left.chunks[0].last == 3
+    assert kept.bytes == 2 * left.size
+
+
+def test_what_is_told_last_of_an_address_stands() -> None:
+    """A topic that has lost records is still to have them."""
+    kept = keeping(2)
+    kept.told(1, (TOPIC,))
+    kept.took(TOPIC, A, 1)
+    kept.took(TOPIC, A, 0)
+    assert drop(kept, 1.0) == []
+
+
+def test_of_what_is_not_here_nothing_is_remembered() -> None:
+    kept = keeping(2)
+    kept.told(1, (TOPIC, NativeTopic("d3", "u")))
+    kept.took(TOPIC, "C3", 1)
+    kept.took(NativeTopic("d3", "u"), A, 1)
+    kept.took(TOPIC, A, 1)
+    assert kept.get("C3") is None
+    assert [kept.get(name).taken for name in (A, B)] == [{"d1": 1}, {}]  # type: ignore[union-attr]
+    kept.told(2, (OTHER,))
+    assert kept.get(A).taken == {}  # type: ignore[union-attr]
+
+
+def test_the_addresses_that_no_topic_waits_for_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_keeping, "MAX_NATIVE_ADDRESSES", 1)
+    kept = NativeKeeping()
+    kept.told(1, (TOPIC,))
+    for number, address in enumerate(("A1", "A2")):
+        kept.wrote(address, "t", 0, 1, float(number))
+    assert kept.too_many() == ["A1"]
+    kept.took(TOPIC, "A2", 1)
+    assert kept.too_many() == ["A2"]

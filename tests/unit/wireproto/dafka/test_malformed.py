@@ -40,6 +40,8 @@ SEAL = b"\2A9\0\0\0\4"
 CLOSE = b"\2A9" + SEQUENCE
 DELETE = b"\2A9\2L0" + SEQUENCE
 PUBLISH = PIECE.pack()
+TAKEN_UP = GOOD["TAKEN-UP"][0]
+TAKEN = b"\0\2A9" + SEQUENCE
 ABORTED = PUBLISH[-28:]
 
 
@@ -163,6 +165,16 @@ BROKEN: dict[str, list[bytes]] = {
     "a DELETE of a log that is cut": asking(b"X", b"\2A9\xffL0" + SEQUENCE + NOWHERE),
     "a DELETE at a place of no lineage": asking(b"X", DELETE + b"\0\0" + SEQUENCE),
     "a DELETE with a byte left over": asking(b"X", DELETE + PLACE + b"\0"),
+    "a TAKEN-UP that is cut": [TAKEN_UP[:-1]],
+    "a TAKEN-UP with a byte left over": [TAKEN_UP + b"\0"],
+    "a TAKEN-UP of a topic that is not in it": [TAKEN_UP.replace(TAKEN, b"\2" + TAKEN[1:])],
+    "a TAKEN-UP with 2^32-1 addresses": [TAKEN_UP.replace(b"\0\0\0\1" + TAKEN, b"\xff\xff\xff\xff" + TAKEN)],
+    "a TAKEN-UP that keeps records for less than no time": [
+        TAKEN_UP.replace(b"\1u" + NO_SEQUENCE, b"\1u" + b"\xff" * 7 + b"\xfe")
+    ],
+    "a TAKEN-UP of 256 topics": [
+        b"ZC1\0\1" + SEQUENCE + b"\0\0\1\0" + 256 * (b"\2d8\1t" + NO_SEQUENCE) + bytes(4)
+    ],
     "a PUBLISH that is cut": asking(b"A", PUBLISH[:-1]),
     "a PUBLISH with a byte left over": asking(b"A", PUBLISH + b"\0"),
     "a PUBLISH of a piece that ends before it begins": asking(
@@ -405,6 +417,7 @@ def test_what_is_refused_is_refused_before_anything_is_made_of_it(monkeypatch: p
         "OPENED with 2^32-1 addresses",
         "RECALLED with 2^32-1 entries",
         "a PUBLISH with 2^32-1 transactions",
+        "a TAKEN-UP with 2^32-1 addresses",
     ],
 )
 def test_a_forged_count_is_refused_for_itself(name: str) -> None:

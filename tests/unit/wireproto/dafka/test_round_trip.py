@@ -30,6 +30,7 @@ from wireproto.dafka.additions import (
     Listed,
     ListSegments,
     Lookup,
+    NativeTopic,
     OpenEntry,
     Ping,
     Pong,
@@ -41,6 +42,8 @@ from wireproto.dafka.additions import (
     Rows,
     SealedHead,
     SealEntry,
+    TakenAddress,
+    TakenUp,
     Verified,
     Verify,
 )
@@ -158,6 +161,7 @@ def packed(entry: Any) -> bytes:
     return bytes(entry.pack())
 
 
+NATIVE_TOPICS = built(NativeTopic, NAMES, STRINGS, HEADS)
 ROW_ANSWERS = [ids.answer_id(letter) for letter in ENTRIES if letter != ids.OPEN]
 
 MESSAGES: dict[type[Any], st.SearchStrategy[Any]] = {
@@ -227,6 +231,16 @@ MESSAGES: dict[type[Any], st.SearchStrategy[Any]] = {
         Recalled, NAMES, NAMES, st.integers(0, 255), STRINGS, PLACES, KEPT_ENTRIES, st.booleans(), NONCES
     ),
     End: built(End, NAMES, NAMES, STATUSES),
+    TakenUp: st.one_of(
+        built(TakenUp, STRINGS, SEQUENCES, tuples(NATIVE_TOPICS), st.just(())),
+        built(
+            TakenUp,
+            STRINGS,
+            SEQUENCES,
+            st.lists(NATIVE_TOPICS, min_size=2, max_size=3).map(tuple),
+            tuples(built(TakenAddress, st.integers(0, 1), NAMES, SEQUENCES)),
+        ),
+    ),
 }
 
 HOSTS = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1, max_size=255)

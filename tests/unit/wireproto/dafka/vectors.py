@@ -42,6 +42,7 @@ from wireproto.dafka.additions import (
     Listed,
     ListSegments,
     Lookup,
+    NativeTopic,
     OpenEntry,
     Ping,
     Pong,
@@ -53,6 +54,8 @@ from wireproto.dafka.additions import (
     Rows,
     SealedHead,
     SealEntry,
+    TakenAddress,
+    TakenUp,
     Verified,
     Verify,
 )
@@ -125,6 +128,12 @@ OWN: dict[str, Any] = {
         b"A", "S1", "R7", (PIECE._replace(last=-1, answers=False, aborted=()).pack(),)
     ),
     "PUBLISHED": Answer(b"a", "R7", "S1", (AddressStatus("A9.100", STATUS_DONE, -1),), NONCE),
+    "TAKEN-UP": TakenUp(
+        "C1",
+        7,
+        (NativeTopic("d8", "t", 60_000), NativeTopic("d9", "u")),
+        (TakenAddress(0, "A9", 5),),
+    ),
     "PING": Ping("S1", "R7"),
     "PING/ANY": Ping("*", "R7"),
     "PING/REMEMBERED": Ping("S1", "R7", BEFORE),
