@@ -32,7 +32,7 @@ def findings_of(seen: Mapping[str, Any]) -> Iterator[Finding]:
                 Verdict.OK,
                 _question(entry),
                 f"topic {entry['topic']} has it from {_many(entry['addresses'], 'address', 'addresses')}, "
-                f"{_many(entry['lag'], 'record')} still to come",
+                f"with {_many(entry['lag'], 'record')} to come where this gateway leads",
             )
     for entry in seen["published"]:
         yield Finding(
@@ -55,7 +55,15 @@ def findings_of(seen: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _troubles(entry: Mapping[str, Any]) -> Iterator[Finding]:
     topic, question = entry["topic"], _question(entry)
-    if not entry["addresses"]:
+    if not entry["addresses"] and entry["unknown"]:
+        yield Finding(
+            Verdict.NOTE,
+            question,
+            f"{_many(entry['unknown'], 'address', 'addresses')} still to come into topic {topic}",
+            "See the gateway's log for what they wait for: the partition that they go to, room for another "
+            "address",
+        )
+    elif not entry["addresses"]:
         yield Finding(
             Verdict.NOTE,
             question,

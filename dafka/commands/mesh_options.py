@@ -240,8 +240,8 @@ STORE_OPTIONS: Final[dict[str, Option]] = {
         metavar="BYTES",
     ),
     "native_seconds": Option(
-        "How long native Dafka records are kept; those that a topic takes up until it has them, too. Kafka's "
-        "topics are not touched by it.",
+        "How long native Dafka records are kept; those that a topic takes up at least until it has them. "
+        "Kafka's topics are not touched by it.",
         parsing.parse_number(1, MAX_NATIVE_SECONDS),
         metavar="S",
     ),

@@ -10,6 +10,7 @@ import trio
 from gateway.cluster.native_addresses import MAX_NATIVE_ADDRESSES
 from gateway.cluster.subject_names import published_subject
 from gateway.native.positions import next_in
+from gateway.native.topics import MAX_NATIVE_TOPICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +58,8 @@ class NativeRequestHandlers:
         for topic in broker.topics.all():
             settings = topic.settings
             if settings.native_subject and topic.id not in intakes:
-                why = f"{len(intakes)} topics take up a subject, and no more may" if intakes else "not yet"
+                full = len(intakes) >= MAX_NATIVE_TOPICS
+                why = f"{len(intakes)} topics take up a subject, and no more may" if full else "not yet"
                 told.append({"topic": topic.name, "subject": settings.native_subject, "why": why})
             subject = published_subject(topic.name, settings)
             if subject and (why := broker.subject_names.why_not(broker.topics, topic.name, settings)):
@@ -93,6 +95,7 @@ class NativeRequestHandlers:
                 "topic": intake.topic.name,
                 "subject": intake.subject,
                 "addresses": len(addresses),
+                "unknown": len(intake.unknown),
                 "records": intake.records,
                 "lag": intake.lag,
                 "waiting_bytes": intake.waiting_bytes,

@@ -150,6 +150,11 @@ class Remembering:
 
     # who asks ---------------------------------------------------------------------------------------------
 
+    @property
+    def is_compared(self) -> bool:
+        """Whether `wait_compared` returns at once."""
+        return self.compared.is_set()
+
     async def wait_compared(self) -> None:
         """Return when the catalog is compared."""
         await self.compared.wait()

@@ -195,10 +195,11 @@ _RETENTION: Final = (
         None,
         "How long stores keep a native record of the topic's subject after its arrival, in milliseconds, "
         "once it is in the topic on min.insync.replicas stores; until then they keep it however old it is. "
-        "0: it goes soon. -1: as long as any other (--native-seconds). A config of Dafka's own: Kafka has "
-        "none like it.",
+        "0: it goes within a minute. -1: as long as any other (--native-seconds). A config of Dafka's own: "
+        "Kafka has none like it.",
         effect="Stores drop native records that all topics of the subject have after the longest of their "
-        "times, in runs of some; and the oldest first where they have more than --native-bytes.",
+        "times, in runs of some. Where they have more than --native-bytes the oldest go, first those that no "
+        "topic waits for.",
         hidden=True,
         own=True,
     ),

@@ -72,6 +72,10 @@ class CatalogCopies(Protocol):
     def is_full(self) -> bool:
         """Whether it is too large for so many of them that the others are no majority."""
 
+    @property
+    def is_compared(self) -> bool:
+        """Whether `wait_compared` returns at once."""
+
     async def wait_compared(self) -> None:
         """Return when so many stores have vouched for the catalog that it may be acted upon."""
 
@@ -89,6 +93,7 @@ class NoCopies:
 
     too_large: Mapping[str, int] = MappingProxyType({})
     is_full = False
+    is_compared = True
 
     async def wait_compared(self) -> None:
         """At once."""

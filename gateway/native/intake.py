@@ -79,12 +79,14 @@ logger = logging.getLogger(__name__)
 class Fed:
     """One address that this gateway takes up."""
 
-    __slots__ = ("known", "led", "waiting")
+    __slots__ = ("known", "led", "refused_before", "waiting")
 
     def __init__(self, known: KnownAddress, led: Led) -> None:
         self.known = known
         self.led = led
         self.waiting: deque[Delivery] = deque()
+        self.refused_before = 0
+        """The sequence behind the last record that was refused; what came before that was appended."""
 
 
 class Led:
@@ -134,6 +136,8 @@ class Intake:
         self._addresses = addresses
         self.unknown: dict[str, None] = {}
         """Addresses that were heard of, and of which the catalog knows nothing; MAX_UNKNOWN at most."""
+        self._left_out: dict[str, None] = {}
+        """Addresses that gateways have made, as their segments say; MAX_UNKNOWN at most."""
         self._scope = trio.CancelScope()
         self._led: dict[int, Led] = {}
         self._having: dict[str, None] = {}
@@ -180,6 +184,12 @@ class Intake:
             nursery.start_soon(self.hearing.run)
             nursery.start_soon(self._feed)
 
+    def leave_out(self, address: str) -> None:
+        """It is no native producer's, though the catalog may forget how that is known."""
+        self._left_out[address] = None
+        if len(self._left_out) > MAX_UNKNOWN:
+            del self._left_out[next(iter(self._left_out))]
+
     def more_are_known(self) -> None:
         """The catalog knows more addresses: what they have published is asked for."""
         self.hearing.ask_for_heads()
@@ -197,7 +207,7 @@ class Intake:
         # A topic's own segments are published under its name, which may be the subject. Stores tell of none
         # of them, but for one that has not yet heard of the gateway. What a topic publishes is no other's to
         # take up.
-        if self._is_gateways(address) or is_published(address):
+        if self._is_gateways(address) or is_published(address) or address in self._left_out:
             return None
         known = self._addresses.get(self.topic.id, address)
         if known is None:
@@ -359,6 +369,7 @@ class Intake:
 
     def _refuse(self, fed: Fed, why: str) -> bool:
         delivery = self._done(fed)
+        fed.refused_before = delivery.sequence + 1
         self.refused += 1
         self._limit.warning(
             "record %d of native address %s does not come into topic %s: %s",

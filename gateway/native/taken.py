@@ -1,8 +1,8 @@
 """What stores are told of native records that are in topics: they may go then, and not before.
 
 Rule: what is told of an address lies below the high watermark of its partition, so as many stores have it as
-count; and it is told by who leads the partition. Which topics have a subject is told by every gateway, as the
-catalog has it.
+count; and it is told by who leads the partition. Which topics take up a subject is told by every gateway,
+once its catalog is compared with what stores remember: an older one would have them drop what others want.
 
 Theory of operation: every `TELL_SECONDS` it is looked how far the addresses have come that are taken up here.
 A producer's last batch may be above the high watermark each time that is looked, so what it was at the last
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import trio
 
 from gateway.native.positions import next_of
-from wireproto.dafka.additions import MAX_NATIVE_TOPICS_TOLD, NativeTopic, TakenAddress, TakenUp
+from wireproto.dafka.additions import NativeTopic, TakenAddress, TakenUp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -94,7 +94,7 @@ class Taken:
     async def tell(self) -> None:
         """Tell the stores what is due."""
         now = trio.current_time()
-        if now < self._due:
+        if now < self._due or not self._cluster.context.copies.is_compared:
             return
         self._due = now + TELL_SECONDS
         self._again = min(self._again, now + AGAIN_SECONDS)
@@ -102,8 +102,7 @@ class Taken:
         if everything:
             self._again = now + AGAIN_SECONDS
             self._told.clear()
-        topics = [topic for topic in self._cluster.topics.all() if topic.settings.native_subject]
-        del topics[MAX_NATIVE_TOPICS_TOLD:]
+        topics = [intake.topic for intake in self._intakes.values()]
         told = tuple(_told_of(topic) for topic in topics)
         if told != self._topics or everything:
             self._topics = told
@@ -118,7 +117,7 @@ class Taken:
             for number, (address, known) in enumerate(self._looked_at(topic, everything=everything), 1):
                 key = topic.id, address
                 looked.add(key)
-                following = self._following(topic, key, known)
+                following = self._following(topic, address, known)
                 if following is not None and self._told.get(key) != following:
                     self._told[key] = following
                     taken.append(TakenAddress(place, address, following))
@@ -138,17 +137,20 @@ class Taken:
         intake = self._intakes.get(topic.id)
         return iter([] if intake is None else [(name, fed.known) for name, fed in intake.fed.items()])
 
-    def _following(self, topic: Topic, key: tuple[bytes, str], known: KnownAddress) -> int | None:
+    def _following(self, topic: Topic, address: str, known: KnownAddress) -> int | None:
         partition = topic.partitions[known.partition] if known.partition < len(topic.partitions) else None
         if partition is None or not partition.available or partition.deleted:
             return None
         seen = _seen(partition, known)
-        return self._committed.look(key, seen, partition.high_watermark)
+        intake = self._intakes.get(topic.id)
+        fed = None if intake is None else intake.fed.get(address)
+        if fed is not None and fed.led.leader_epoch == seen.leader_epoch:
+            # What was refused behind the last record that is in the log never comes.
+            seen = seen._replace(following=max(seen.following, fed.refused_before))
+        return self._committed.look((topic.id, address), seen, partition.high_watermark)
 
     def _send(self, addresses: list[TakenAddress]) -> None:
-        context = self._cluster.context
-        told = TakenUp(context.cluster_id, context.catalog.revision, self._topics, tuple(addresses))
-        self._subjects.tell_stores(told)
+        self._subjects.tell_stores(TakenUp(self._cluster.context.cluster_id, self._topics, tuple(addresses)))
 
 
 def _told_of(topic: Topic) -> NativeTopic:

@@ -157,7 +157,11 @@ class NativeTopics:
         for intake in list(self.intakes.values()):
             taken = list(intake.unknown)
             intake.unknown.clear()
+            lives = self._lives_of_segments(intake.subject) if taken else set()
             for address in taken:
+                if life_of(address) in lives:
+                    intake.leave_out(address)
+                    continue
                 try:
                     await self._make(intake.topic, address)
                 except KafkaError as error:
@@ -175,8 +179,6 @@ class NativeTopics:
             return
         if self._addresses.get(topic.id, address) is not None:
             return
-        if self._is_segments(topic.settings.native_subject, address):
-            return
         if self._addresses.is_full:
             self._limit.warning(
                 "native address %s of subject %s does not come into topic %s: %d addresses are known, and no "
@@ -188,16 +190,15 @@ class NativeTopics:
         producer_id = await self._cluster.allocate_producer_id(whom)
         await self._addresses.make(topic.id, address, KnownAddress(index, producer_id))
 
-    def _is_segments(self, subject: str, address: str) -> bool:
-        """Whether a gateway has published this, into a topic with the name of the subject: one whose life had
-        not begun in the catalog when it ended, so its segments alone tell.
+    def _lives_of_segments(self, subject: str) -> set[str]:
+        """The gateway lives that have published segments of a topic with the name of the subject: one that
+        had not begun in the catalog when it ended is known by its segments alone.
         """
         named = self._cluster.topics.get(subject)
         if named is None:
-            return False
-        life = life_of(address)
+            return set()
         segments = self._cluster.context.catalog.range(keys.segments_prefix(named.id))
-        return any(life_of(keys.address_of_segment(entry.key)) == life for entry in segments)
+        return {life_of(keys.address_of_segment(entry.key)) for entry in segments}
 
     async def _note_silent(self) -> None:
         """Have the catalog know how far those have come that were silent, of topics with a subject or

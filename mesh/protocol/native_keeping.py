@@ -16,6 +16,8 @@ import struct
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heapreplace
+from itertools import pairwise
 from typing import NamedTuple
 
 from mesh.protocol.native_wanted import Terms, WantedSubjects
@@ -45,7 +47,11 @@ MIN_CHUNK_SECONDS = 10.0
 """Shortest time after which a chunk is ended: of a topic that wants nothing kept."""
 
 MAX_CHUNKS = 2 * NATIVE_CHUNKS
-"""Of one address; then the oldest two become one, as of an address that waits for its topic for weeks."""
+"""Of one address that has more than such a part of the quota; then the two neighbours that are smallest
+together become one, which is a part of the quota at most."""
+
+FEW_CHUNKS = NATIVE_CHUNKS + 2
+"""Of one that has less, as many as its retention makes: there may be many such addresses."""
 
 _HEADER = struct.Struct(">BqqI")
 _CHUNK = struct.Struct(">qqd")
@@ -60,7 +66,8 @@ class Chunk:
     bytes: int
     written: float
     """When the last of it came: seconds since 1970, which a store remembers over its restarts."""
-    began: float = 0.0
+    ends: float = math.inf
+    """When the next record begins another one."""
 
 
 class Trim(NamedTuple):
@@ -83,6 +90,8 @@ class Kept:
     """The lowest sequence that is kept; behind `head` if nothing is."""
     head: int = -1
     chunks: deque[Chunk] = field(default_factory=deque)
+    emptied: float = 0.0
+    """When the last record was written of those that went last."""
     taken: dict[str, int] = field(default_factory=dict)
     """Topic -> the first record that it does not have. Not on the disk: gateways tell it again."""
 
@@ -92,7 +101,7 @@ class Kept:
 
     @property
     def written(self) -> float:
-        return self.chunks[-1].written if self.chunks else 0.0
+        return self.chunks[-1].written if self.chunks else self.emptied
 
     def pack(self) -> bytes:
         """For the disk; the subject is kept with the head."""
@@ -113,7 +122,7 @@ class Kept:
         if version != _VERSION or not sized:
             raise ValueError(f"version {version}, {len(value)} bytes")
         for last, size, written in _CHUNK.iter_unpack(value[_HEADER.size :]):
-            kept.chunks.append(Chunk(last, size, written, written))
+            kept.chunks.append(Chunk(last, size, written))
         return kept
 
 
@@ -124,9 +133,16 @@ class _Going(NamedTuple):
     is_wanted: bool
     written: float
     address: str
-    last: int
-    bytes: int
+    place: int
     due: float
+
+
+def _join_two(chunks: deque[Chunk]) -> None:
+    """Make one of the two neighbours that are smallest together."""
+    pairs = pairwise(chunk.bytes for chunk in chunks)
+    place = min(enumerate(pairs), key=lambda pair: sum(pair[1]))[0]
+    chunks[place + 1].bytes += chunks[place].bytes
+    del chunks[place]
 
 
 def first_kept(address: str, first: int) -> bytes:
@@ -173,8 +189,8 @@ class NativeKeeping:
             self.add(kept)
         size += NATIVE_KEY_BYTES
         chunk = kept.chunks[-1] if kept.chunks else None
-        if chunk is None or self._is_ended(kept, chunk, now):
-            self._begin_chunk(kept, Chunk(sequence, size, now, now))
+        if chunk is None or self._is_ended(chunk, now):
+            self._begin_chunk(kept, Chunk(sequence, size, now, now + self._chunk_seconds(kept)))
         else:
             chunk.last, chunk.written = sequence, now
             chunk.bytes += size
@@ -182,20 +198,26 @@ class NativeKeeping:
         self.bytes += size
         self._changed[address] = None
 
-    def _is_ended(self, kept: Kept, chunk: Chunk, now: float) -> bool:
-        if chunk.bytes >= max(MIN_CHUNK_BYTES, self.quota_bytes // NATIVE_CHUNKS):
-            return True
-        age = now - chunk.began
-        if age < min(MIN_CHUNK_SECONDS, self.seconds / NATIVE_CHUNKS):
-            return False
-        seconds = self._terms(kept).seconds
-        return age >= max(min(MIN_CHUNK_SECONDS, self.seconds / NATIVE_CHUNKS), seconds / NATIVE_CHUNKS)
+    def _is_ended(self, chunk: Chunk, now: float) -> bool:
+        return chunk.bytes >= self._chunk_bytes or now >= chunk.ends
+
+    @property
+    def _chunk_bytes(self) -> int:
+        return max(MIN_CHUNK_BYTES, self.quota_bytes // NATIVE_CHUNKS)
+
+    def _chunk_seconds(self, kept: Kept) -> float:
+        longest = self.seconds / NATIVE_CHUNKS
+        if kept.subject not in self.wanted:
+            return longest
+        return max(min(MIN_CHUNK_SECONDS, longest), self._terms(kept).seconds / NATIVE_CHUNKS)
 
     def _begin_chunk(self, kept: Kept, chunk: Chunk) -> None:
-        kept.chunks.append(chunk)
-        if len(kept.chunks) > MAX_CHUNKS:
-            oldest = kept.chunks.popleft()
-            kept.chunks[0].bytes += oldest.bytes
+        chunks = kept.chunks
+        if len(chunks) >= FEW_CHUNKS:
+            most = MAX_CHUNKS if kept.size > self._chunk_bytes else FEW_CHUNKS
+            while len(chunks) >= most:
+                _join_two(chunks)
+        chunks.append(chunk)
         if kept.subject not in self.wanted:
             self._look = min(self._look, chunk.written + self.seconds)
 
@@ -226,15 +248,15 @@ class NativeKeeping:
 
     # what topics have --------------------------------------------------------------------------------------
 
-    def told(self, revision: int, topics: tuple[NativeTopic, ...]) -> bool:
-        """A gateway tells which topics have a subject, as `WantedSubjects.told` says."""
-        changed = self.wanted.told(revision, topics)
+    def told(self, topics: tuple[NativeTopic, ...], now: float) -> bool:
+        """A gateway tells which topics take up a subject, as `WantedSubjects.told` says."""
+        changed = self.wanted.told(topics, now)
         if changed:
             self._look = -math.inf
-            there = {one.topic for one in topics}
             for kept in self._kept.values():
-                for topic in kept.taken.keys() - there:
-                    del kept.taken[topic]
+                if kept.chunks:
+                    last = kept.chunks[-1]
+                    last.ends = min(last.ends, last.written + self._chunk_seconds(kept))
         return changed
 
     def took(self, topic: NativeTopic, address: str, following: int) -> None:
@@ -242,12 +264,21 @@ class NativeKeeping:
         last stands: after an accepted loss a topic lacks what it had.
         """
         kept = self._kept.get(address)
-        if kept is None or kept.subject != topic.subject:
+        if kept is None or kept.subject != topic.subject or not self.wanted.has(topic):
             return
         kept.taken[topic.topic] = following
         terms = self._terms(kept)
         if kept.chunks and kept.chunks[0].last < terms.following:
             self._look = min(self._look, kept.chunks[0].written + terms.seconds)
+
+    def is_taken(self, address: str) -> bool:
+        """Whether nothing that is kept of an address is still to come into a topic that takes up its subject,
+        of which there is one; or nothing is kept at all.
+        """
+        kept = self._kept.get(address)
+        if kept is None or kept.first > kept.head:
+            return True
+        return kept.subject in self.wanted and kept.head < self._terms(kept).following
 
     def _terms(self, kept: Kept) -> Terms:
         return self.wanted.terms(kept.subject, kept.taken)
@@ -255,39 +286,41 @@ class NativeKeeping:
     # what goes --------------------------------------------------------------------------------------------
 
     def due(self, now: float) -> list[Trim]:
-        """What is to be dropped now, by age and by quota. Tell `trimmed` when it was."""
+        """What is to be dropped now, by age and by quota: first what is due, then what no topic waits for,
+        then the oldest; and of one address in order. Tell `trimmed` when it was.
+        """
         over = self.bytes - self.quota_bytes
         if over <= 0 and now < self._look:
             return []
-        firsts: dict[str, int] = {}
-        untaken: set[str] = set()
-        self._look = math.inf
-        for chunk in self._to_go(now):
-            if chunk.due > now and over <= 0:
-                self._look = min(self._look, chunk.due)
-                continue
-            firsts[chunk.address] = max(chunk.last + 1, firsts.get(chunk.address, 0))
+        firsts: dict[str, Trim] = {}
+        heads = [one for kept in self._kept.values() if (one := self._next_to_go(kept, 0, -math.inf, now))]
+        heapify(heads)
+        while heads and (over > 0 or not heads[0].is_later):
+            going = heads[0]
+            kept = self._kept[going.address]
+            chunk = kept.chunks[going.place]
+            before = firsts.get(going.address)
+            untaken = going.is_wanted or (before is not None and before.untaken)
+            firsts[going.address] = Trim(going.address, chunk.last + 1, untaken)
             over -= chunk.bytes
-            if chunk.is_wanted:
-                untaken.add(chunk.address)
-        return [Trim(address, first, address in untaken) for address, first in firsts.items()]
+            following = self._next_to_go(kept, going.place + 1, going.written, now)
+            if following is None:
+                heappop(heads)
+            else:
+                heapreplace(heads, following)
+        self._look = min((going.due for going in heads), default=math.inf)
+        return list(firsts.values())
 
-    def _to_go(self, now: float) -> list["_Going"]:
-        """All chunks: first what is due, then what no topic waits for, then the oldest; and of one address in
-        order, whatever the clock did.
-        """
-        chunks = []
-        for kept in self._kept.values():
-            following, seconds = self._terms(kept)
-            written = -math.inf
-            for chunk in kept.chunks:
-                written = max(written, chunk.written)
-                is_wanted = chunk.last >= following
-                due = math.inf if is_wanted else written + seconds
-                chunks.append(
-                    _Going(due > now, is_wanted, written, kept.address, chunk.last, chunk.bytes, due)
-                )
-        return sorted(chunks)
+    def _next_to_go(self, kept: Kept, place: int, written: float, now: float) -> "_Going | None":
+        """A chunk of an address; `written` is when the one before it was."""
+        if place >= len(kept.chunks):
+            return None
+        chunk, terms = kept.chunks[place], self._terms(kept)
+        # Of one address in order, whatever the clock did.
+        written = max(written, chunk.written)
+        is_wanted = chunk.last >= terms.following
+        due = math.inf if is_wanted else written + terms.seconds
+        return _Going(due > now, is_wanted, written, kept.address, place, due)
 
     def put_off(self, addresses: Iterable[str]) -> None:
         """The counts of these could not be written: `take_changed` gives them again."""
@@ -299,6 +332,7 @@ class NativeKeeping:
         following = self._terms(kept).following
         while kept.chunks and kept.chunks[0].last < trim.first:
             gone = kept.chunks.popleft()
+            kept.emptied = gone.written
             self.bytes -= gone.bytes
             self.trimmed_bytes += gone.bytes
             if gone.last >= following:
@@ -318,3 +352,15 @@ class NativeKeeping:
             return kept.first <= kept.head and kept.head >= self._terms(kept).following, kept.written
 
         return [kept.address for kept in sorted(self._kept.values(), key=order)[:beyond]]
+
+    def forget_all_of(self, address: str) -> bool:
+        """Its records are dropped, as of `too_many`. True if a topic was still to have some."""
+        kept = self._kept.get(address)
+        if kept is None:
+            return False
+        following = self._terms(kept).following
+        untaken = sum(chunk.bytes for chunk in kept.chunks if chunk.last >= following)
+        self.trimmed_bytes += kept.size
+        self.untaken_bytes += untaken
+        self.forget(address)
+        return untaken > 0

@@ -4,10 +4,11 @@ Rule: a record of a subject that topics take up is not dropped for its age befor
 many stores as count. What a gateway tells of an address it knows from the log, so what a store was not told
 of, or has forgotten with a restart, the topics do not have.
 
-Theory of operation: gateways tell all stores which topics have a subject, and how far each address has come
-into them, some times a minute (TAKEN-UP). Which topics there are is kept on the disk, as the first second
-after a start would otherwise drop what has waited for a gateway for longer than the retention; how far they
-are is not.
+Theory of operation: gateways tell all stores which topics take up a subject, and how far each address has
+come into them, some times a minute (TAKEN-UP). A gateway may see an older catalog than another one, so a
+topic counts until nobody has told of it for `WANTED_SECONDS` in which others were told of. Which topics
+there are is kept on the disk, as the first second after a start would otherwise drop what has waited for a
+gateway for longer than the retention; how far they are is not.
 """
 
 from typing import NamedTuple
@@ -17,6 +18,13 @@ from wireproto.dafka.fields import MAX_SEQUENCE, Cursor
 
 EVERYTHING = MAX_SEQUENCE
 """As the next record of an address: nobody is still to have any of its records."""
+
+WANTED_SECONDS = 180.0
+"""How long a topic counts of which no gateway tells any more while they tell of what there is: each tells of
+all three times as often."""
+
+MAX_WANTED = 1_024
+"""Topics of which a store was told; further ones get what is left when their turn comes."""
 
 
 class Terms(NamedTuple):
@@ -31,36 +39,59 @@ class WantedSubjects:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._topics: tuple[NativeTopic, ...] = ()
-        self._revision = -1
-        """Of the catalog that told of these."""
+        self._topics: dict[tuple[str, str], tuple[NativeTopic, float]] = {}
+        """(topic, subject) -> what was told of it last, and when."""
         self._of: dict[str, list[NativeTopic]] = {}
+        self._heard = -WANTED_SECONDS
+        """When a gateway has told of topics, or of none."""
+        self._since = 0.0
+        """Since when they tell without a longer pause."""
+        self._is_unknown = False
+        """What the disk has cannot be read: until gateways have told for long enough everything may be
+        wanted."""
 
     def __contains__(self, subject: str) -> bool:
-        """Whether a topic takes up this subject."""
-        return subject in self._of
+        """Whether a topic takes up this subject, or may."""
+        return self._is_unknown or subject in self._of
 
-    def told(self, revision: int, topics: tuple[NativeTopic, ...]) -> bool:
-        """A gateway tells of all topics, as the catalog had them at this revision. True if they are others
-        than before. One that sees an older catalog changes nothing.
+    def has(self, topic: NativeTopic) -> bool:
+        """Whether this topic takes up this subject."""
+        return (topic.topic, topic.subject) in self._topics
+
+    def told(self, topics: tuple[NativeTopic, ...], now: float) -> bool:
+        """A gateway tells of all topics at `now` (seconds, of any clock that goes on). True if they are
+        others than before.
         """
-        if revision < self._revision:
+        if now - self._heard >= WANTED_SECONDS:
+            # Nobody has told of anything for so long: the time of silence does not count.
+            self._topics = {name: (topic, now) for name, (topic, _) in self._topics.items()}
+            self._since = now
+        self._heard = now
+        before = {name: topic for name, (topic, _) in self._topics.items()}
+        for topic in topics:
+            if self.has(topic) or len(self._topics) < MAX_WANTED:
+                self._topics[topic.topic, topic.subject] = topic, now
+        for name, (_, when) in list(self._topics.items()):
+            if now - when >= WANTED_SECONDS:
+                del self._topics[name]
+        became_known = self._is_unknown and now - self._since >= WANTED_SECONDS
+        if became_known:
+            self._is_unknown = False
+        if not became_known and before == {name: topic for name, (topic, _) in self._topics.items()}:
             return False
-        self._revision = revision
-        if topics == self._topics:
-            return False
-        self._set(topics)
+        self._index()
         return True
 
-    def _set(self, topics: tuple[NativeTopic, ...]) -> None:
-        self._topics = topics
+    def _index(self) -> None:
         self._of = {}
-        for topic in topics:
+        for topic, _ in self._topics.values():
             self._of.setdefault(topic.subject, []).append(topic)
 
     def terms(self, subject: str, taken: dict[str, int]) -> Terms:
         """Of an address of this subject; `taken` is topic -> the first record that it does not have."""
         topics = self._of.get(subject)
+        if self._is_unknown:
+            return Terms(0, self._seconds)
         if not topics:
             return Terms(EVERYTHING, self._seconds)
         following = min(taken.get(one.topic, 0) for one in topics)
@@ -71,7 +102,13 @@ class WantedSubjects:
 
     def pack(self) -> bytes:
         """Which topics there are, for the disk."""
-        return pack_topics(self._topics)
+        return pack_topics(tuple(topic for topic, _ in self._topics.values()))
+
+    def distrust(self) -> None:
+        """What is on the disk cannot be read: everything counts as wanted until gateways have told for long
+        enough.
+        """
+        self._is_unknown = True
 
     def load(self, value: bytes) -> None:
         """What `pack` gave before the start; b"" for nothing. Raises MalformedMessage (a ValueError)."""
@@ -80,4 +117,5 @@ class WantedSubjects:
         cursor = Cursor(value, 0)
         topics = read_topics(cursor)
         cursor.finish()
-        self._set(topics)
+        self._topics = {(topic.topic, topic.subject): (topic, self._heard) for topic in topics}
+        self._index()

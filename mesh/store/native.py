@@ -16,7 +16,14 @@ from mesh.protocol.address_state import Phase
 from mesh.protocol.commit import Commit
 from mesh.protocol.disk import StoreCorrupt
 from mesh.protocol.ingest import Ingest
-from mesh.protocol.native_keeping import NATIVE_KEY_BYTES, Chunk, Kept, NativeKeeping, Trim
+from mesh.protocol.native_keeping import (
+    MAX_NATIVE_ADDRESSES,
+    NATIVE_KEY_BYTES,
+    Chunk,
+    Kept,
+    NativeKeeping,
+    Trim,
+)
 from mesh.protocol.native_late import LateBeginnings
 from mesh.protocol.native_resends import Resends
 from mesh.protocol.native_watchers import NativeWatchers
@@ -101,7 +108,11 @@ class NativeStore:
         try:
             self.keeping.wanted.load(self._database.native_wanted())
         except (StoreCorrupt, ValueError) as error:
-            logger.error("which topics take up native records cannot be read: %s", error)
+            self.keeping.wanted.distrust()
+            logger.error(
+                "which topics take up native records cannot be read, so all are kept until gateways tell: %s",
+                error,
+            )
         try:
             for address, value in self._database.native_addresses():
                 self._load(address, value)
@@ -129,7 +140,7 @@ class NativeStore:
             kept.head += len(contents)
             size = sum(map(len, contents)) + NATIVE_KEY_BYTES * len(contents)
             now = time.time()
-            kept.chunks.append(Chunk(kept.head, size, now, now))
+            kept.chunks.append(Chunk(kept.head, size, now))
 
     # what is kept -----------------------------------------------------------------------------------------
 
@@ -168,9 +179,11 @@ class NativeStore:
         """Drop what is to go, and write the counts."""
         keeping = self.keeping
         for address in keeping.too_many():
+            kept = keeping.get(address)
             if self._ingest.drop_native(address):
-                keeping.forget(address)
                 self._gone[address] = None
+                if keeping.forget_all_of(address) and kept is not None:
+                    self._say_untaken(kept, f"there are more than {MAX_NATIVE_ADDRESSES} native addresses")
         counts = {}
         for trim in keeping.due(now):
             counts[trim.address] = self._trim(trim)
@@ -193,7 +206,9 @@ class NativeStore:
         kept = self.keeping.get(trim.address)
         assert kept is not None, "due names what is kept"
         if trim.untaken:
-            self._say_untaken(kept)
+            self._say_untaken(
+                kept, f"there are more than {self.keeping.quota_bytes} bytes of them (--native-bytes)"
+            )
         before = kept.size
         count = self.keeping.trimmed(trim)
         self._trims[trim.address] = trim.first
@@ -204,14 +219,13 @@ class NativeStore:
             self._dropped_bytes[trim.address] = dropped
         return count
 
-    def _say_untaken(self, kept: Kept) -> None:
+    def _say_untaken(self, kept: Kept, why: str) -> None:
         if self._untaken_log.may(kept.subject, kept.subject):
             logger.warning(
-                "native records of subject %s go before the topics that take it up have them: more are kept "
-                "than %d bytes. See to it that a gateway runs and its topics take records, or give the store "
-                "more room (--native-bytes)",
+                "native records of subject %s go before the topics that take it up have them: %s. See to it "
+                "that a gateway runs and its topics take records (dafka doctor --data says what keeps them)",
                 kept.subject,
-                self.keeping.quota_bytes,
+                why,
             )
 
     def _write(
@@ -265,7 +279,7 @@ class NativeStore:
         ours = self._ingest.cluster_id
         if ours and told.cluster_id != ours:
             return
-        if self.keeping.told(told.revision, told.topics):
+        if self.keeping.told(told.topics, trio.current_time()):
             self._wants_changed = True
         for topic, address, following in told.addresses:
             self.keeping.took(told.topics[topic], address, following)
@@ -303,9 +317,33 @@ class NativeStore:
         if end.last.status != STATUS_BEGINS_LATER:
             return
         first = self._late.on_told(end.last.address, end.last.sequence)
-        if first is not None and self._ingest.begin_native(end.last.address, first, trio.current_time()):
+        if first is None:
+            return
+        if self._ingest.begin_native(end.last.address, first, trio.current_time()):
             self.begun_later += 1
             logger.info("native address %s is kept from sequence %d on", end.last.address, first)
+        elif self._lacks(end.last.address, first):
+            self._begin_anew(end.last.address)
+
+    def _lacks(self, address: str, first: int) -> bool:
+        """Whether others have dropped what follows here, which topics have, and all that is here, too."""
+        state, kept = self._ingest.known(address), self.keeping.get(address)
+        return (
+            state is not None
+            and state.phase is Phase.NATIVE
+            and kept is not None
+            and first > state.accepted + 1
+            and self.keeping.is_taken(address)
+        )
+
+    def _begin_anew(self, address: str) -> None:
+        """Forget an address of which this store could keep nothing more: with its next record it is one that
+        came late.
+        """
+        if self._ingest.drop_native(address):
+            self.keeping.forget_all_of(address)
+            self._gone[address] = None
+            logger.info("native address %s is kept anew: what follows here is nowhere any more", address)
 
     def on_direct_head(self, head: DirectHead) -> None:
         """Another store's answer to what `take_asks` asked."""

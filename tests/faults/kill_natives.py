@@ -7,6 +7,10 @@ in order and without a gap, and a native consumer that comes late hears the same
 
 The values of the topic are published besides: a native consumer that reads them all the while, and one that
 comes late, get each offset once, in order, as Kafka clients have it.
+
+With `--c-programs DIR`, where Dafka's own programs in C are, two of their producers and two of their
+consumers do the same beside ours. With `--drop` stores drop what is in the topic at once, and no native
+consumer comes late.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from confluent_kafka import Producer
 import dafka
 from tests.clients.stored import create_replicated_topic, stored_records
 from tests.differential.batches import Record
+from tests.faults.c_programs import CReader, CSender
 from tests.faults.checker import Problem
 from tests.faults.native_judge import ADDRESS, Sent, judge
 from tests.faults.native_reader import NativeReader
@@ -43,12 +48,14 @@ TOPIC, SUBJECT, PARTITIONS = "mixed", "sensors", 3
 STORES_OF_SENDERS: Final = (1, 2, 2)
 """By native producer: how many stores have to have a record before it counts."""
 KAFKA_PRODUCERS: Final = 2
+C_PRODUCERS: Final = 2
 PAUSE_SECONDS: Final = 1.0
 """The longest between two kills."""
 DONE_SECONDS: Final = 180.0
 """For what is under way at the end."""
 
 Stored = dict[int, list[tuple[int, Record]]]
+Reader = NativeReader | CReader
 
 
 class Sender:
@@ -136,8 +143,11 @@ class KafkaWriter:
 class Kills:
     """One mesh, and who is killed on it."""
 
-    def __init__(self, directory: Path, seed: int) -> None:
+    def __init__(
+        self, directory: Path, seed: int, *, c_programs: Path | None = None, drop: bool = False
+    ) -> None:
         self.directory = directory
+        self._c_programs, self._drop = c_programs, drop
         self.killed: Counter[str] = Counter()
         self.records: Counter[str] = Counter()
         """In the topic at the end, by who wrote them."""
@@ -147,16 +157,21 @@ class Kills:
         """Kill until it is enough, then judge."""
         with MeshCluster(self.directory / "mesh") as mesh, ExitStack() as stack:
             configs = {"dafka.native.subject": SUBJECT, "dafka.publish": "values"}
+            if self._drop:
+                configs["dafka.native.retention.ms"] = "0"
             create_replicated_topic(mesh.bootstrap, TOPIC, PARTITIONS, 3, **configs)
             senders = [Sender(mesh, self.directory, number) for number in range(len(STORES_OF_SENDERS))]
             writers = [KafkaWriter(mesh.bootstrap, number) for number in range(KAFKA_PRODUCERS)]
-            live = stack.enter_context(NativeReader(f"{TOPIC}.values", str(mesh.tower.address)))
+            in_c = self._in_c(mesh)
+            live = self._readers(mesh, stack)
             try:
                 for sender in senders:
                     sender.start()
+                for one in in_c:
+                    one.start()
                 while not enough():
                     time.sleep(self._random.random() * PAUSE_SECONDS)
-                    self._kill_one(mesh, senders)
+                    self._kill_one(mesh, senders, in_c)
                 ended = [*map(Sender.end, senders), *map(KafkaWriter.end, writers)]
                 problems = [problem for found in ended for problem in found]
             except BaseException:
@@ -166,23 +181,50 @@ class Kills:
             finally:
                 for sender in senders:
                     sender.kill9()
-            sent = Sent()
+            sent = Sent(lines=[line for sender in in_c for line in sender.rest()])
             for sender in senders:
                 sent.native |= sender.acknowledged()
             for writer in writers:
                 sent.kafka |= writer.acked
             stored = self._settled(mesh, sent)
+            for one in in_c:
+                one.kill9()
             problems += judge(stored, sent)
-            problems += self._heard_late(mesh, stored)
-            late = stack.enter_context(NativeReader(f"{TOPIC}.values", str(mesh.tower.address)))
-            return [*problems, *_misread("live", live, stored), *_misread("late", late, stored)]
+            late = self._readers(mesh, stack)
+            return [*problems, *self._misheard(mesh, stored, live, late)]
 
-    def _kill_one(self, mesh: MeshCluster, senders: list[Sender]) -> None:
-        victims: dict[str, Sequence[GatewayProcess | StoreProcess | TowerProcess | Sender]] = {
+    def _misheard(
+        self, mesh: MeshCluster, stored: Stored, live: Sequence[Reader], late: Sequence[Reader]
+    ) -> Iterator[Problem]:
+        if not self._drop:
+            yield from self._heard_late(mesh, stored)
+        for name, readers in (("live", live), ("late", late)):
+            for reader in readers:
+                yield from _misread(name, reader, stored)
+
+    def _in_c(self, mesh: MeshCluster) -> list[CSender]:
+        if self._c_programs is None:
+            return []
+        tower = mesh.tower.address
+        return [CSender(self._c_programs, tower, SUBJECT, number) for number in range(C_PRODUCERS)]
+
+    def _readers(self, mesh: MeshCluster, stack: ExitStack) -> list[Reader]:
+        """Of the topic's values, from the beginning."""
+        subject = f"{TOPIC}.values"
+        readers: list[Reader] = [NativeReader(subject, str(mesh.tower.address))]
+        if self._c_programs is not None:
+            readers.append(CReader(self._c_programs, mesh.tower.address, subject))
+        for reader in readers:
+            stack.enter_context(reader)
+        return readers
+
+    def _kill_one(self, mesh: MeshCluster, senders: list[Sender], in_c: list[CSender]) -> None:
+        victims: dict[str, Sequence[GatewayProcess | StoreProcess | TowerProcess | Sender | CSender]] = {
             "gateway": (mesh.gateway,),
             "store": mesh.stores,
             "tower": (mesh.tower,),
             "native producer": senders,
+            **({"producer in C": in_c} if in_c else {}),
         }
         kind = self._random.choice(list(victims))
         victim = self._random.choice(victims[kind])
@@ -199,7 +241,11 @@ class Kills:
             found = Counter(addresses(stored))
             native = found.total()
             self.records = Counter(native=native, kafka=sum(map(len, stored.values())) - native)
-            if all(found[one] >= count for one, count in sent.native.items()) or time.monotonic() > deadline:
+            came = all(found[one] >= count for one, count in sent.native.items())
+            if sent.lines and came:
+                values = {record.value for pairs in stored.values() for _, record in pairs}
+                came = values.issuperset(sent.lines)
+            if came or time.monotonic() > deadline:
                 return stored
             time.sleep(0.2)
 
@@ -223,8 +269,9 @@ class Kills:
         return found
 
 
-def _misread(name: str, reader: NativeReader, stored: Stored) -> Iterator[Problem]:
+def _misread(name: str, reader: Reader, stored: Stored) -> Iterator[Problem]:
     """What a native reader of the topic's values has otherwise than Kafka clients."""
+    name = f"{name} {type(reader).__name__}"
     expected = {
         partition: [record.value or b"" for _, record in pairs] for partition, pairs in stored.items()
     }
@@ -234,11 +281,11 @@ def _misread(name: str, reader: NativeReader, stored: Stored) -> Iterator[Proble
             common = next((n for n, (a, b) in enumerate(zip(found, values, strict=False)) if a != b), -1)
             yield Problem(
                 "misread",
-                f"the {name} native reader has {len(found)} of {len(values)} offsets of partition "
+                f"the {name} has {len(found)} of {len(values)} offsets of partition "
                 f"{partition}, and the first other value at {common}",
             )
     for wrong in reader.wrong[:5]:
-        yield Problem("misread", f"the {name} native reader: {wrong}")
+        yield Problem("misread", f"the {name}: {wrong}")
 
 
 def addresses(stored: Stored) -> Iterator[str]:
@@ -256,11 +303,13 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--c-programs", type=Path, metavar="DIR", help="where Dafka's programs in C are")
+    parser.add_argument("--drop", action="store_true", help="stores drop what is in the topic")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 31))
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
     with tempfile.TemporaryDirectory(prefix="kill-natives-") as name:
-        kills = Kills(Path(name), options.seed)
+        kills = Kills(Path(name), options.seed, c_programs=options.c_programs, drop=options.drop)
         problems = kills.run(lambda: time.monotonic() > end)
         killed = ", ".join(f"{count} x {kind}" for kind, count in sorted(kills.killed.items()))
         print(f"seed {options.seed}: killed {killed}")

@@ -53,11 +53,22 @@ RIGHT = {0: log(native("A", 0), kafka(0), native("A", 1)), 1: log(kafka(1), nati
         ({**RIGHT, 0: log(native("A", 0), kafka(0), native("A", 2))}, ["lost"]),
         ({**RIGHT, 1: log(kafka(1), native("B", 0), native("A", 2))}, ["reordered"]),
         ({**RIGHT, 1: log(kafka(1), native("B", 0, b"another"))}, ["wrong content"]),
+        ({**RIGHT, 2: log(native("C", 0, b"c 0 0 0"), native("C", 1, b"c 0 0 1"))}, []),
+        ({**RIGHT, 2: log(native("C", 0, b"c 0 0 1"))}, ["wrong content"]),
+        ({**RIGHT, 2: log(native("C", 0, b"c 0 0 0"), native("D", 0, b"c 0 0 0"))}, ["duplicate"]),
         ({**RIGHT, 1: log(kafka(1), marked(native("B", 0)))}, ["wrong content"]),
     ],
 )
 def test_what_is_wrong_is_found(stored: dict[int, list[tuple[int, Record]]], kinds: list[str]) -> None:
     assert [problem.kind for problem in judge(stored, SENT)] == kinds
+
+
+def test_a_line_of_a_program_in_c_that_is_not_there_is_found() -> None:
+    sent = Sent(lines=[b"c 0 0 0", b"c 0 0 1"])
+    found = judge({0: log(native("C", 0, b"c 0 0 0"))}, sent)
+    assert [(problem.kind, problem.detail) for problem in found] == [
+        ("lost", "line b'c 0 0 1' of a program in C")
+    ]
 
 
 @pytest.mark.parametrize(

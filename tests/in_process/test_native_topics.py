@@ -420,6 +420,7 @@ def test_operators_are_told_of_subjects_and_addresses(scene: Scene) -> None:
             "topic": "native",
             "subject": SUBJECT,
             "addresses": 2,
+            "unknown": 0,
             "records": 7,
             "lag": 0,
             "waiting_bytes": 0,

@@ -18,6 +18,7 @@ from mesh.protocol.native_keeping import Kept
 from mesh.store import keys
 from mesh.store.db import Database
 from mesh.store.ranges import read_records
+from mesh.store.store import Store, StoreSettings
 from mesh.store.verify import verify_database
 from tests.mesh.native_mesh import NativeMesh, contents, produce, receive, run, until
 from tests.unit.mesh.store.sample import batch
@@ -351,7 +352,7 @@ def test_what_a_topic_is_still_to_have_is_kept_over_a_restart(tmp_path: Path) ->
     async def before(mesh: NativeMesh) -> None:
         nonlocal address
         store = await mesh.store("one", native_seconds=0.0)
-        store.native.on_taken_up(TakenUp("", 1, (wanted,)))
+        store.native.on_taken_up(TakenUp("", (wanted,)))
         producer = await mesh.producer()
         address = producer.address
         await produce(producer, [b"%d" % number for number in range(10)])
@@ -367,18 +368,60 @@ def test_what_a_topic_is_still_to_have_is_kept_over_a_restart(tmp_path: Path) ->
         kept = keeping.get(address)
         assert kept is not None
         assert (kept.first, kept.head) == (0, 9)
-        store.native.on_taken_up(TakenUp("", 9, (wanted,), (TakenAddress(0, address, 10),)))
+        store.native.on_taken_up(TakenUp("", (wanted,), (TakenAddress(0, address, 10),)))
         store.native.keep(time.time() + 1e6)
         assert (kept.first, kept.head) == (10, 9)
         assert store.database.get(keys.record_prefix(address) + keys.sequence_bytes(9)) is None
         store.ingest.segments.cluster_id = "ours"
-        store.native.on_taken_up(TakenUp("another cluster", 10, ()))
-        assert "t" in keeping.wanted
-        store.native.on_taken_up(TakenUp("ours", 10, ()))
-        assert "t" not in keeping.wanted
+        other = NativeTopic("d2", "u")
+        store.native.on_taken_up(TakenUp("another cluster", (other,)))
+        assert "u" not in keeping.wanted
+        store.native.on_taken_up(TakenUp("ours", (other,)))
+        assert "u" in keeping.wanted
 
     run(tmp_path, before)
     run(tmp_path, after)
+
+
+def test_a_store_that_was_away_goes_on_behind_what_topics_have_and_others_dropped(tmp_path: Path) -> None:
+    """Nobody has any more what follows what it has itself."""
+    topic = NativeTopic("d1", "t", 0)
+
+    def tell(store: Store, address: str, following: int) -> None:
+        store.native.on_taken_up(TakenUp("", (topic,), (TakenAddress(0, address, following),)))
+        store.native.keep(time.time() + 60)
+
+    async def test(mesh: NativeMesh) -> None:
+        one = await mesh.store("one")
+        producer = await mesh.producer()
+        address = producer.address
+        async with trio.open_nursery() as life:
+            two = Store(mesh.context, StoreSettings(tmp_path / "two", "two"))
+            await life.start(two.run)
+            mesh.join(two.node)
+            await produce(producer, [b"%d" % number for number in range(5)])
+            await until(lambda: two.ingest.heads().get(address) == 4)
+            mesh.leave(two.node)
+            life.cancel_scope.cancel()
+        await produce(producer, [b"%d" % number for number in range(5, 10)])
+        tell(one, address, 10)
+        two = await mesh.store("two")
+        assert two.native.keeping.get(address).head == 4  # type: ignore[union-attr]
+        tell(two, address, 3)  # not all that it has is in the topic as far as it knows
+        await produce(producer, [b"10"])
+        await until(lambda: two.native._late._told.get(address))
+        assert two.native.keeping.get(address).head == 4  # type: ignore[union-attr]
+        tell(two, address, 10)
+        await until(lambda: two.ingest.heads().get(address) == 10)
+        kept = two.native.keeping.get(address)
+        assert kept is not None
+        assert (kept.first, kept.head) == (10, 10)
+        two.native.keep(time.time())
+        assert read_records(two.database, address, 10, 10, 1 << 30) == [b"10"]
+        tell(two, address, 11)
+        assert [*two.database.scan(keys.record_prefix(address), keys.record_prefix(address) + b"\xff")] == []
+
+    run(tmp_path, test)
 
 
 def test_figures_of_what_is_kept(tmp_path: Path) -> None:

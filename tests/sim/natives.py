@@ -7,7 +7,7 @@ in their order, all in one partition; and once all is healed everything that a s
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, cast
 from unittest.mock import patch
@@ -18,7 +18,7 @@ from gateway.native.batches import ADDRESS_HEADER, SEQUENCE_HEADER
 from mesh.native import producer as native_producer
 from mesh.native.producer import NativeProducer
 from mesh.protocol.address_state import Phase
-from mesh.protocol.native_keeping import NativeKeeping
+from mesh.protocol.native_keeping import NativeKeeping, Trim
 from mesh.protocol.native_resends import OURS
 from tests.sim.invariants import MOST_ADDRESSES
 from tests.sim.loop import BrokenPromise, NodeClock, clock_here
@@ -41,12 +41,19 @@ MOST_RECORDS = 40
 """Of one process: then it waits to be killed."""
 
 
-def dropping_at_once() -> tuple[AbstractContextManager[object], ...]:
+def dropping_at_once(reached: Counter[str]) -> tuple[AbstractContextManager[object], ...]:
     """Stores drop native records as soon as they are told that topics have them, and each by itself."""
+    trimmed = NativeKeeping.trimmed
+
+    def counting(self: NativeKeeping, trim: Trim) -> bytes:
+        reached["native records dropped"] += 1
+        return trimmed(self, trim)
+
     return (
         patch("gateway.native.taken.TELL_SECONDS", 0.1),
         patch("mesh.store.native.KEEP_SECONDS", 0.1),
         patch.object(NativeKeeping, "_is_ended", lambda *_: True),
+        patch.object(NativeKeeping, "trimmed", counting),
     )
 
 
@@ -124,7 +131,6 @@ class Natives:
                     f"stores may drop native {address} before {following}, and {self._next[address]} comes "
                     "next into the log"
                 )
-            self._world.reached["native records that may be dropped"] += following
 
     def logged(self, partition: PartitionName, content: bytes) -> None:
         """A batch is in the log for good; each is told once, in the order of the log or not."""

@@ -33,12 +33,14 @@ def test_each_record_comes_into_the_topic_once_and_in_order(first: int) -> None:
     reached = reached_by(map(plan_of, range(first, first + BLOCK)))
     assert reached["native producers killed"], reached
     assert reached["native records in a log"], reached
+    assert reached["native records dropped"], reached
 
 
 @pytest.mark.parametrize("first", range(0, 20, BLOCK))
 def test_and_where_several_gateways_lead(first: int) -> None:
     reached = reached_by(map(of_gateways, range(first, first + BLOCK)), world_of)
     assert reached["native records in a log"], reached
+    assert reached["native records dropped"], reached
 
 
 def test_a_seed_is_one_schedule() -> None:

@@ -56,11 +56,10 @@ class TakenAddress(NamedTuple):
 
 class TakenUp(NamedTuple):
     """TAKEN-UP 'Z', which all stores get and nobody answers: all topics of a cluster that take up a subject,
-    as its catalog had them at a revision, and how far some addresses have come into them.
+    as a gateway sees them, and how far some addresses have come into them.
     """
 
     cluster_id: str
-    revision: int
     topics: tuple[NativeTopic, ...] = ()
     addresses: tuple[TakenAddress, ...] = ()
 
@@ -69,7 +68,6 @@ class TakenUp(NamedTuple):
         self._check(ValueError)
         return [
             fields.header(ids.TAKEN_UP, self.cluster_id.encode())
-            + fields.sequence(self.revision)
             + pack_topics(self.topics)
             + fields.entries([one.pack() for one in self.addresses])
         ]
@@ -96,9 +94,9 @@ _ADDRESS_BYTES = len(TakenAddress(0, "a", 0).pack())
 
 
 def _taken_up(topic: str, cursor: Cursor) -> TakenUp:
-    revision, topics = cursor.sequence(), read_topics(cursor)
+    topics = read_topics(cursor)
     addresses = tuple(TakenAddress.read(cursor) for _ in range(cursor.count(_ADDRESS_BYTES)))
-    message = TakenUp(topic, revision, topics, addresses)
+    message = TakenUp(topic, topics, addresses)
     message._check(MalformedMessage)
     return message
 

@@ -13,6 +13,7 @@ READINGS = {
     "topic": "readings",
     "subject": "heat",
     "addresses": 2,
+    "unknown": 0,
     "lag": 0,
     "lost": 0,
     "refused": 0,
@@ -35,7 +36,7 @@ def test_what_comes_and_goes_is_good() -> None:
         (
             Verdict.OK,
             "native subject heat",
-            "topic readings has it from 2 addresses, 0 records still to come",
+            "topic readings has it from 2 addresses, with 0 records to come where this gateway leads",
             False,
         ),
         (
@@ -51,6 +52,7 @@ def test_what_comes_and_goes_is_good() -> None:
     ("trouble", "text"),
     [
         ({"addresses": 0}, "topic readings has nothing of it: no store has told of a producer"),
+        ({"addresses": 0, "unknown": 3}, "3 addresses still to come into topic readings"),
         ({"lost": 1}, "1 record did not come into topic readings: no store had them any more"),
         (
             {"refused": 2},

@@ -119,6 +119,8 @@ def test_whole_segments_below_it_go_and_one_that_it_lies_in_stays(tmp_path: Path
 class Forgetful(NoCopies):
     """Stores of which too few remember the catalog."""
 
+    is_compared = True
+
     async def wait_compared(self) -> None:
         pass
 

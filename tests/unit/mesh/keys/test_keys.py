@@ -103,7 +103,7 @@ MESSAGES: list[tuple[Any, set[Role]]] = [
     (Recall(S, R, ""), {G}),
     (Keep(S, R, "cluster", 0), {G}),
     (Verify(S, R, ()), {G, ST}),
-    (TakenUp("cluster", 0), {G}),
+    (TakenUp("cluster"), {G}),
     (Digest(S, R, A, 0, 1), {G, ST}),
     (Ack(A, S, "heat", 0), {ST}),
     (Ack(A, "", "heat", 0), {ST}),

@@ -1,11 +1,15 @@
 """Which native records a store keeps."""
 
+import random
+
 import pytest
 
 from mesh.protocol import native_keeping
 from mesh.protocol.native_keeping import (
+    FEW_CHUNKS,
     MAX_CHUNKS,
     MIN_CHUNK_BYTES,
+    NATIVE_CHUNKS,
     NATIVE_KEY_BYTES,
     Kept,
     NativeKeeping,
@@ -143,7 +147,7 @@ def test_an_address_that_writes_again_is_looked_at_again() -> None:
 
 def test_what_a_topic_is_still_to_have_does_not_go_for_its_age() -> None:
     kept = keeping(6, seconds=10.0)
-    kept.told(1, (NativeTopic("d1", "t"),))
+    kept.told((NativeTopic("d1", "t"),), 0.0)
     assert drop(kept, 1000.0) == []
     kept.took(NativeTopic("d1", "t"), A, 2)
     assert drop(kept, 1000.0) == [Trim(A, 2)]
@@ -153,21 +157,22 @@ def test_what_a_topic_is_still_to_have_does_not_go_for_its_age() -> None:
 
 def test_what_all_topics_have_goes_after_the_longest_of_their_times() -> None:
     kept = keeping(2)
-    kept.told(1, (TOPIC, OTHER))
+    kept.told((TOPIC, OTHER), 0.0)
     kept.took(TOPIC, A, 1)
     assert drop(kept, 49.0) == []
     kept.took(OTHER, A, 1)
     assert drop(kept, 49.0) == []
     assert drop(kept, 50.0) == [Trim(A, 1)]
     assert drop(kept, 1000.0) == []
-    kept.told(2, (TOPIC,))
+    for now in (100.0, 180.0):  # the other one is none any more
+        kept.told((TOPIC,), now)
     kept.took(TOPIC, B, 1)
     assert drop(kept, 1000.0) == [Trim(B, 1)]
 
 
 def test_a_run_of_records_goes_when_all_of_it_is_taken() -> None:
     kept = NativeKeeping()
-    kept.told(1, (TOPIC,))
+    kept.told((TOPIC,), 0.0)
     for number in range(3):
         kept.wrote(A, "t", number, 1, 0.0)
     kept.took(TOPIC, A, 2)
@@ -178,7 +183,7 @@ def test_a_run_of_records_goes_when_all_of_it_is_taken() -> None:
 
 def test_what_is_taken_soon_is_in_short_runs() -> None:
     kept = NativeKeeping()
-    kept.told(1, (TOPIC,))
+    kept.told((TOPIC,), 0.0)
     for number in range(4):
         kept.wrote(A, "t", number, 1, 6.0 * number)
     assert [chunk.last for chunk in kept.get(A).chunks] == [1, 3]  # type: ignore[union-attr]
@@ -186,25 +191,74 @@ def test_what_is_taken_soon_is_in_short_runs() -> None:
 
 def test_beyond_the_quota_what_no_topic_waits_for_goes_first() -> None:
     kept = keeping(6, quota=3 * SIZE)
-    kept.told(1, (NativeTopic("d1", "t"),))
+    kept.told((NativeTopic("d1", "t"),), 0.0)
     kept.took(NativeTopic("d1", "t"), B, 2)
     assert drop(kept, 6.0) == [Trim(B, 2), Trim(A, 1, untaken=True)]
     assert (kept.trimmed_bytes, kept.untaken_bytes) == (3 * SIZE, SIZE)
 
 
-def test_what_waits_for_weeks_is_in_few_runs_and_keeps_its_size() -> None:
-    kept = keeping(2 * MAX_CHUNKS + 6, seconds=10.0)
+def test_what_waits_for_weeks_is_in_few_runs_none_of_which_is_large() -> None:
+    """Of whatever sizes they were."""
+    size, records = 1000, 4 * MAX_CHUNKS
+    quota = records * (size + NATIVE_KEY_BYTES)
+    kept = NativeKeeping(quota, 10.0)
+    kept.told((NativeTopic("d1", "t"),), 0.0)
+    for number in range(records):
+        kept.wrote(A, "t", number, size * (number % 3), float(number))
     left = kept.get(A)
     assert left is not None
-    assert (len(left.chunks), left.size) == (MAX_CHUNKS, (MAX_CHUNKS + 3) * SIZE)
-    assert left.chunks[0].last == 3
-    assert kept.bytes == 2 * left.size
+    assert len(left.chunks) == MAX_CHUNKS
+    assert left.size == kept.bytes
+    assert [chunk.last for chunk in left.chunks] == sorted({chunk.last for chunk in left.chunks})
+    assert left.chunks[-1].last == left.head == records - 1
+    assert max(chunk.bytes for chunk in left.chunks) <= quota / NATIVE_CHUNKS
+
+
+def test_one_with_little_of_the_quota_is_in_fewer_runs() -> None:
+    kept = NativeKeeping(1 << 30, 10.0)
+    for number in range(190):
+        kept.wrote(A, "t", number, 1, float(number))
+    left = kept.get(A)
+    assert left is not None
+    assert len(left.chunks) == FEW_CHUNKS
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_goes_is_what_a_look_at_all_runs_says(seed: int) -> None:
+    """First what is due, then what no topic waits for, then the oldest, until the quota is kept."""
+    draw = random.Random(seed)
+    kept = NativeKeeping(40 * SIZE, 30.0)
+    kept.told((NativeTopic("d1", "t", 20_000),), 0.0)
+    following = dict.fromkeys((A, B, "C3"), 0)
+    subjects = {A: "t", B: "t", "C3": "u"}
+    for now in range(100):
+        address = draw.choice(list(subjects))
+        kept.wrote(address, subjects[address], following[address], CONTENT, float(now))
+        following[address] += 1
+        if draw.random() < 0.2:
+            kept.took(NativeTopic("d1", "t"), address, draw.randint(0, following[address]))
+        runs = []
+        there = [one for name in subjects if (one := kept.get(name)) is not None]
+        for one in there:
+            terms = kept.wanted.terms(one.subject, one.taken)
+            for chunk in one.chunks:
+                wanted = chunk.last >= terms.following
+                later = wanted or chunk.written + terms.seconds > now
+                runs.append((later, wanted, chunk.written, one.address, chunk.last, chunk.bytes))
+        expected: dict[str, int] = {}
+        over = kept.bytes - kept.quota_bytes
+        for later, _, _, name, last, size in sorted(runs):
+            if not later or over > 0:
+                expected[name] = last + 1
+                over -= size
+        assert {trim.address: trim.first for trim in drop(kept, float(now))} == expected
+        assert kept.bytes == sum(one.size for one in there)
 
 
 def test_what_is_told_last_of_an_address_stands() -> None:
     """A topic that has lost records is still to have them."""
     kept = keeping(2)
-    kept.told(1, (TOPIC,))
+    kept.told((TOPIC,), 0.0)
     kept.took(TOPIC, A, 1)
     kept.took(TOPIC, A, 0)
     assert drop(kept, 1.0) == []
@@ -212,20 +266,53 @@ def test_what_is_told_last_of_an_address_stands() -> None:
 
 def test_of_what_is_not_here_nothing_is_remembered() -> None:
     kept = keeping(2)
-    kept.told(1, (TOPIC, NativeTopic("d3", "u")))
+    kept.told((TOPIC, NativeTopic("d3", "u")), 0.0)
     kept.took(TOPIC, "C3", 1)
     kept.took(NativeTopic("d3", "u"), A, 1)
+    kept.took(NativeTopic("d4", "t"), A, 1)
     kept.took(TOPIC, A, 1)
     assert kept.get("C3") is None
     assert [kept.get(name).taken for name in (A, B)] == [{"d1": 1}, {}]  # type: ignore[union-attr]
-    kept.told(2, (OTHER,))
-    assert kept.get(A).taken == {}  # type: ignore[union-attr]
+
+
+def test_an_address_is_taken_when_all_topics_have_all_of_it() -> None:
+    kept = keeping(4)
+    assert not kept.is_taken(A)  # no topic takes it up, so others may still want it
+    kept.told((TOPIC, OTHER), 0.0)
+    kept.took(TOPIC, A, 2)
+    kept.took(OTHER, A, 1)
+    assert not kept.is_taken(A)
+    kept.took(OTHER, A, 2)
+    assert kept.is_taken(A)
+    assert kept.is_taken("C3")
+
+
+def test_of_empty_addresses_the_ones_silent_for_longest_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(native_keeping, "MAX_NATIVE_ADDRESSES", 2)
+    kept = NativeKeeping(seconds=10.0)
+    for number in range(3):
+        kept.wrote("A1", "t", number, 1, 10.0 * number)  # since long, and to this day
+    for address in ("A2", "A3"):
+        kept.wrote(address, "t", 0, 1, 5.0)
+    drop(kept, 100.0)
+    assert kept.bytes == 0
+    assert kept.too_many() == ["A2"]
+
+
+def test_what_a_topic_is_still_to_have_is_counted_when_its_address_is_forgotten() -> None:
+    kept = keeping(2)
+    kept.told((TOPIC,), 0.0)
+    kept.took(TOPIC, A, 1)
+    assert [kept.forget_all_of(address) for address in (A, B, B)] == [False, True, False]
+    assert (kept.bytes, kept.trimmed_bytes, kept.untaken_bytes) == (0, 2 * SIZE, SIZE)
 
 
 def test_the_addresses_that_no_topic_waits_for_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_keeping, "MAX_NATIVE_ADDRESSES", 1)
     kept = NativeKeeping()
-    kept.told(1, (TOPIC,))
+    kept.told((TOPIC,), 0.0)
     for number, address in enumerate(("A1", "A2")):
         kept.wrote(address, "t", 0, 1, float(number))
     assert kept.too_many() == ["A1"]

@@ -172,9 +172,7 @@ BROKEN: dict[str, list[bytes]] = {
     "a TAKEN-UP that keeps records for less than no time": [
         TAKEN_UP.replace(b"\1u" + NO_SEQUENCE, b"\1u" + b"\xff" * 7 + b"\xfe")
     ],
-    "a TAKEN-UP of 256 topics": [
-        b"ZC1\0\1" + SEQUENCE + b"\0\0\1\0" + 256 * (b"\2d8\1t" + NO_SEQUENCE) + bytes(4)
-    ],
+    "a TAKEN-UP of 256 topics": [b"ZC1\0\1" + b"\0\0\1\0" + 256 * (b"\2d8\1t" + NO_SEQUENCE) + bytes(4)],
     "a PUBLISH that is cut": asking(b"A", PUBLISH[:-1]),
     "a PUBLISH with a byte left over": asking(b"A", PUBLISH + b"\0"),
     "a PUBLISH of a piece that ends before it begins": asking(

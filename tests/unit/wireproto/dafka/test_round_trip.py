@@ -232,11 +232,10 @@ MESSAGES: dict[type[Any], st.SearchStrategy[Any]] = {
     ),
     End: built(End, NAMES, NAMES, STATUSES),
     TakenUp: st.one_of(
-        built(TakenUp, STRINGS, SEQUENCES, tuples(NATIVE_TOPICS), st.just(())),
+        built(TakenUp, STRINGS, tuples(NATIVE_TOPICS), st.just(())),
         built(
             TakenUp,
             STRINGS,
-            SEQUENCES,
             st.lists(NATIVE_TOPICS, min_size=2, max_size=3).map(tuple),
             tuples(built(TakenAddress, st.integers(0, 1), NAMES, SEQUENCES)),
         ),

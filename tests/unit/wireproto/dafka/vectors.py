@@ -130,7 +130,6 @@ OWN: dict[str, Any] = {
     "PUBLISHED": Answer(b"a", "R7", "S1", (AddressStatus("A9.100", STATUS_DONE, -1),), NONCE),
     "TAKEN-UP": TakenUp(
         "C1",
-        7,
         (NativeTopic("d8", "t", 60_000), NativeTopic("d9", "u")),
         (TakenAddress(0, "A9", 5),),
     ),
