@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gateway.common.log_limit import warn_once
-from gateway.common.topic_names import invalid_topic_name
+from gateway.common.topic_names import invalid_topic_name, is_internal
+from gateway.configs.broker_configs import NATIVE_TOPICS
+from gateway.configs.checks import is_named
 from gateway.configs.effective import effective_topic_configs
 from gateway.configs.internal import new_internal_configs
-from gateway.configs.validation import check_native_partition, validate_topic_configs
+from gateway.configs.validation import NATIVE_SUBJECT, check_native_partition, validate_topic_configs
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ def check_new_topic(
     POLICY_VIOLATION.
     """
     _check_name(broker, name)
-    kept = new_internal_configs(name, validate_topic_configs(configs))
+    kept = _with_native_subject(broker, name, new_internal_configs(name, validate_topic_configs(configs)))
     if assignments:
         partitions, replication_factor = _check_assignments(
             broker, partitions, replication_factor, assignments
@@ -90,6 +92,18 @@ async def create_topic(broker: Cluster, new: NewTopic) -> Topic:
     return await broker.create_topic(
         new.name, new.partitions, new.configs, new.replication_factor, maker=new.maker
     )
+
+
+def _with_native_subject(broker: Cluster, name: str, configs: dict[str, str]) -> dict[str, str]:
+    """The configs of a new topic, with its own name for a subject where the cluster says so. A topic that is
+    compacted cannot have one, and no internal one does.
+    """
+    in_force = broker.dynamic.in_force
+    if NATIVE_SUBJECT in configs or is_internal(name) or not is_named(name, in_force.get(NATIVE_TOPICS, "")):
+        return configs
+    if effective_topic_configs(configs, in_force).cleanup_compact:
+        return configs
+    return {**configs, NATIVE_SUBJECT: name}
 
 
 def _store_count(broker: Cluster) -> int:

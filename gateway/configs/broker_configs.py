@@ -27,6 +27,10 @@ THROTTLES: Final = (
 (`QuotaConfig.brokerQuotaConfigs`)."""
 
 
+NATIVE_TOPICS: Final = "dafka.native.topics"
+"""Which topics take up the subject of their own name, when they are created: a config of Dafka's own."""
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
     """One broker config. `default` is None for null; `has_default` is False where Kafka demands a value.
@@ -64,6 +68,9 @@ def settable_broker_configs() -> dict[str, BrokerConfig]:
         name: BrokerConfig(name, ConfigType.LONG, False, None, True, DOCUMENTATION[name], hidden=True)
         for name in THROTTLES
     }
+    hidden[NATIVE_TOPICS] = BrokerConfig(
+        NATIVE_TOPICS, ConfigType.STRING, False, None, True, DOCUMENTATION[NATIVE_TOPICS], hidden=True
+    )
     return dict(sorted((broker_configs() | hidden).items()))
 
 

@@ -12,6 +12,10 @@ DOCUMENTATION: Final = {
     "broker.rack": "The rack of this node.",
     "compression.type": "Codec that batches are stored with; producer keeps the one each batch came with.",
     "connections.max.idle.ms": "Milliseconds after which an idle connection is closed.",
+    "dafka.native.topics": (
+        "Topics that, once created, take up the native records of the subject of their own name, unless they "
+        "are given another dafka.native.subject: names, or beginnings of names with * behind."
+    ),
     "default.replication.factor": "Replication factor of a topic that is created without one.",
     "delete.topic.enable": "Whether topics may be deleted.",
     "fetch.max.bytes": "Most bytes of records in one Fetch answer, whatever the request asks for.",

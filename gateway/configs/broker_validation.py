@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from gateway.configs.alteration import Operation
-from gateway.configs.broker_configs import THROTTLES, broker_configs, settable_broker_configs
-from gateway.configs.checks import AddressCounts, Between, Check
+from gateway.configs.broker_configs import NATIVE_TOPICS, THROTTLES, broker_configs, settable_broker_configs
+from gateway.configs.checks import AddressCounts, Between, Check, TopicNames
 from gateway.configs.topic_configs import TOPIC_CONFIGS, TopicConfig
 from gateway.configs.validation import MAX_VALUE_LENGTH
 from gateway.configs.values import ConfigType, InvalidValue, Value, parse_value, quoted
@@ -71,7 +71,12 @@ NO_EFFECT: Final[dict[str, Check | None]] = {
 ONE_NODE_ONLY: Final = frozenset(name for name in NO_EFFECT if name.startswith("sasl."))
 """Those of them that are set for a node and never for all nodes of a cluster (`perBrokerConfigs`)."""
 
-_OTHERS: Final[dict[str, Check | None]] = {**OWN_EFFECT, **NO_EFFECT, **dict.fromkeys(THROTTLES, Between(0))}
+_OTHERS: Final[dict[str, Check | None]] = {
+    **OWN_EFFECT,
+    **NO_EFFECT,
+    **dict.fromkeys(THROTTLES, Between(0)),
+    NATIVE_TOPICS: TopicNames(),
+}
 
 
 def validate_broker_configs(configs: Mapping[str, str], *, whole_cluster: bool = False) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final, Protocol
 
+from gateway.common.topic_names import invalid_topic_name
 from gateway.configs.values import InvalidValue, Value, format_value, invalid_value
 
 
@@ -139,6 +140,31 @@ class NativeSubject:
         if len(value.encode("utf-8", "replace")) > MAX_SUBJECT_BYTES or "\0" in value:
             raise invalid_value(name, value[:64], f"a subject has {self.allowed}")
         return value
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNames:
+    """A list of names of topics, or of beginnings of names with `*` behind; spaces around them do not
+    count.
+    """
+
+    allowed: str = "a list of topic names, or of beginnings of names with * behind; may be empty"
+
+    def __call__(self, name: str, value: Value) -> Value:
+        assert isinstance(value, str)
+        for one in _listed(value):
+            if reason := invalid_topic_name(one.removesuffix("*") or "x"):
+                raise invalid_value(name, value[:64], f"{one[:64]!r} names no topic: {reason}")
+        return value
+
+
+def is_named(topic: str, names: str) -> bool:
+    """Whether a topic is one of those that `TopicNames` has let pass."""
+    return any(topic.startswith(one[:-1]) if one.endswith("*") else topic == one for one in _listed(names))
+
+
+def _listed(text: str) -> list[str]:
+    return [word for one in text.split(",") if (word := one.strip())]
 
 
 HASH: Final = "hash"

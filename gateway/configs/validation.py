@@ -10,6 +10,7 @@ from gateway.configs.topic_configs import TOPIC_CONFIGS, TopicConfig
 from gateway.configs.values import InvalidValue, Value, parse_value, quoted
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
+NATIVE_SUBJECT: Final = "dafka.native.subject"
 NATIVE_PARTITION: Final = "dafka.native.partition"
 
 MAX_VALUE_LENGTH: Final = 32_767
@@ -72,7 +73,7 @@ def _check_together(values: dict[str, Value]) -> None:
             f"conflict topic config setting min.compaction.lag.ms ({lowest}) > "
             f"max.compaction.lag.ms ({highest})"
         )
-    policies, subject = values["cleanup.policy"], values["dafka.native.subject"]
+    policies, subject = values["cleanup.policy"], values[NATIVE_SUBJECT]
     assert isinstance(policies, list)
     if subject and "compact" in policies:
         raise _invalid(

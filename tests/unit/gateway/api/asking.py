@@ -181,6 +181,18 @@ class FakeRecovery:
         self.soon += partitions
 
 
+class FakeDynamicConfigs:
+    """As `gateway.cluster.dynamic_configs.DynamicConfigs`, with no catalog."""
+
+    def __init__(self) -> None:
+        self.node: dict[str, str] = {}
+        self.cluster: dict[str, str] = {}
+
+    @property
+    def in_force(self) -> dict[str, str]:
+        return {**self.cluster, **self.node}
+
+
 class FakeBroker:
     """As `gateway.broker.Broker`, with nothing behind it."""
 
@@ -240,7 +252,7 @@ class FakeBroker:
             | settings
         )
         self.acls = Acls(MemoryCatalog(), cast("Any", self.settings))
-        self.dynamic = SimpleNamespace(node={}, cluster={})
+        self.dynamic = FakeDynamicConfigs()
         self.scram_users = ScramUsers(MemoryCatalog())
         self.completions = Completions()
         self.next_producer_id = 1000

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
 import trio
 
+from gateway.administration.topic_creation import check_new_topic
 from gateway.common import log_limit
 from gateway.security.access import UNRESTRICTED
 from gateway.security.acls import CLUSTER_NAME, Operation, ResourceType
@@ -394,3 +395,42 @@ def test_topics_are_made_on_the_account_of_who_makes_them(monkeypatch: pytest.Mo
     broker.access = UNRESTRICTED
     assert errors(broker, topic("b")) == [("b", 0)]
     assert broker.topics.get("b").maker == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "configs", "subject"),
+    [
+        ("heat-1", {}, "heat-1"),
+        ("cold", {}, None),
+        ("heat-2", {"dafka_native_subject": "other"}, "other"),
+        ("heat-3", {"dafka_native_subject": ""}, ""),
+        ("heat-4", {"cleanup_policy": "compact"}, None),
+        ("heat-5", {"cleanup_policy": "compact,delete"}, None),
+    ],
+)
+def test_where_the_cluster_says_so_a_topic_takes_up_the_subject_of_its_name(
+    name: str, configs: dict[str, Any], subject: str | None
+) -> None:
+    broker = FakeBroker()
+    assert errors(broker, topic("heat-0")) == [("heat-0", 0)]
+    broker.dynamic.cluster["dafka.native.topics"] = "heat-*, "
+    assert errors(broker, topic(name, **configs)) == [(name, 0)]
+    for made, expected in (("heat-0", None), (name, subject)):
+        known = broker.topics.get(made)
+        assert known is not None
+        assert known.configs.get("dafka.native.subject") == expected
+
+
+def test_a_topic_that_is_compacted_by_default_takes_up_none() -> None:
+    broker = FakeBroker()
+    broker.dynamic.cluster |= {"dafka.native.topics": "*", "log.cleanup.policy": "compact"}
+    assert errors(broker, topic("a"), topic("b", cleanup_policy="delete")) == [("a", 0), ("b", 0)]
+    configs = [known.configs.get("dafka.native.subject") for known in broker.topics.all()]
+    assert configs == [None, "b"]
+
+
+def test_internal_topics_take_up_none() -> None:
+    broker = FakeBroker()
+    broker.dynamic.cluster["dafka.native.topics"] = "*"
+    made = check_new_topic(cast("Any", broker), "__consumer_offsets", 1, 1, {})
+    assert "dafka.native.subject" not in made.configs

@@ -10,13 +10,14 @@ import pytest
 from dafka.commands.options import OPTIONS
 from gateway.administration.broker_values import own_broker_configs
 from gateway.cluster.cluster import TOKENS_SWEPT_SECONDS
-from gateway.configs.broker_configs import broker_configs
+from gateway.configs.broker_configs import NATIVE_TOPICS, broker_configs
 from gateway.configs.broker_validation import (
     NO_EFFECT,
     OWN_EFFECT,
     TOPIC_DEFAULTS,
     validate_broker_configs,
 )
+from gateway.configs.checks import is_named
 from gateway.configs.topic_configs import TOPIC_CONFIGS
 from gateway.fetch.reading import MAX_RESPONSE_BYTES
 from gateway.front.limits import IDLE_SECONDS, MAX_REQUEST_BYTES
@@ -129,3 +130,24 @@ def test_every_config_has_words() -> None:
     assert all(effect_of(name) for name in broker_configs())
     assert not TOPIC_CONFIGS["preallocate"].effect
     assert broker_effects.NO_EFFECT == "accepted, no effect"
+
+
+@pytest.mark.parametrize("names", ["", "a", "a,b", "*", " sensors-* , heat,", "a.b_c-*"])
+def test_topics_that_take_up_their_own_subject_are_named(names: str) -> None:
+    validate_broker_configs({NATIVE_TOPICS: names}, whole_cluster=True)
+
+
+@pytest.mark.parametrize("names", ["a*b", "**", "a b", "a,ü", "..", "x" * 250])
+def test_what_names_no_topic_is_refused(names: str) -> None:
+    with pytest.raises(KafkaError, match="names no topic"):
+        validate_broker_configs({NATIVE_TOPICS: names}, whole_cluster=True)
+
+
+@pytest.mark.parametrize(
+    ("topic", "is_one"),
+    [("heat", True), ("heats", False), ("sensors-", True), ("sensors-1", True), ("sensors", False)],
+)
+def test_which_topics_are_named(topic: str, is_one: bool) -> None:
+    assert is_named(topic, " sensors-* , heat,") is is_one
+    assert not is_named(topic, "")
+    assert is_named(topic, "*")
