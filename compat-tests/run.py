@@ -26,7 +26,7 @@ from harness.suite_folders import suite_folders
 from harness.suite_report import SuiteReport
 from harness.suites import run_suite
 
-from tests.clients.leaders import leader_of
+from tests.clients.leaders import read_at_leader
 from tests.clients.stored import stored_batches
 from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.gateways import Gateways
@@ -212,7 +212,7 @@ def _cells(
 
 
 def _codecs_of(bootstrap: str, topic: str) -> set[str]:
-    return {one.codec_name for one in stored_batches(leader_of(bootstrap, topic), topic)}
+    return {one.codec_name for one in read_at_leader(stored_batches, bootstrap, topic)}
 
 
 def _told(report: Report) -> int:

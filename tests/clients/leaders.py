@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeVar
 
 from kafka.protocol.metadata import MetadataRequest
 
 from tests.differential.wire import Connection
+
+T = TypeVar("T")
 
 LED_SECONDS = 120.0
 AGAIN_SECONDS = 0.1
@@ -27,6 +31,26 @@ def leader_of(bootstrap: str, topic: str, partition: int = 0) -> str:
                     return leader
         assert time.monotonic() < deadline, f"nobody leads {topic}-{partition}"
         time.sleep(AGAIN_SECONDS)
+
+
+def read_at_leader(
+    read: Callable[[str, str, int], T],
+    bootstrap: str,
+    topic: str,
+    partition: int = 0,
+    seconds: float = LED_SECONDS,
+) -> T:
+    """What `read` (HOST:PORT, topic, partition) gives at the leader; again while the partition goes to its
+    next one, as when shares become even. Raises what `read` does, where that lasts.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return read(leader_of(bootstrap, topic, partition), topic, partition)
+        except (AssertionError, OSError):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(AGAIN_SECONDS)
 
 
 def _told_by(address: str, topic: str, partition: int) -> str | None:

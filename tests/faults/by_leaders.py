@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Final
 
-from tests.clients.leaders import leader_of
+from tests.clients.leaders import read_at_leader
 from tests.clients.stored import stored_batches
 from tests.differential.batches import Batch, records_of
 from tests.faults.history import History, Led, Seen
@@ -33,12 +32,4 @@ def read_by_leaders(
 
 
 def _stored(addresses: Sequence[str], topic: str, partition: int) -> list[Batch]:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while True:
-        try:
-            return stored_batches(leader_of(",".join(addresses), topic, partition), topic, partition)
-        except AssertionError:
-            # A slot goes to its next leader while the shares become even.
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
+    return read_at_leader(stored_batches, ",".join(addresses), topic, partition, WAIT_SECONDS)

@@ -8,7 +8,6 @@ nothing was tried again by them.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
@@ -18,7 +17,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tests.clients.leaders import leader_of
+from tests.clients.leaders import read_at_leader
 from tests.clients.stored import create_replicated_topic, stored_records
 from tests.differential.batches import Record
 from tests.peers.gateways import Gateways
@@ -32,7 +31,6 @@ ROWS: Final = 400
 TRIGGER: Final = "500 milliseconds"
 DONE_SECONDS: Final = 120.0
 """For what the streams have left to do at the end, and for a topic's leaders to be there."""
-AGAIN_SECONDS: Final = 0.2
 
 Places = dict[int, list[tuple[int, Record]]]
 """By partition, offsets and records."""
@@ -116,16 +114,8 @@ class OverKills:
         return {partition: self._stored_in(topic, partition) for partition in range(PARTITIONS)}
 
     def _stored_in(self, topic: str, partition: int) -> list[tuple[int, Record]]:
-        """Read without Spark; again while a slot goes to its next leader."""
-        deadline = time.monotonic() + DONE_SECONDS
-        while True:
-            try:
-                leader = leader_of(self._cluster.bootstrap, topic, partition)
-                return stored_records(leader, topic, partition)
-            except (AssertionError, OSError):
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(AGAIN_SECONDS)
+        """Read without Spark."""
+        return read_at_leader(stored_records, self._cluster.bootstrap, topic, partition, DONE_SECONDS)
 
 
 def _finish(stream: StreamingQuery) -> None:

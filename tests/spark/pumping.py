@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from tests.clients.leaders import leader_of
+from tests.clients.leaders import read_at_leader
 from tests.clients.stored import committed_records, create_replicated_topic, stored_batches
 from tests.differential.batches import CONTROL, Record, records_of
 from tests.peers.gateways import Gateways
@@ -25,8 +25,6 @@ PER_BATCH: Final = "60"
 LIVES: Final = 8
 """A program that ends more often than this by itself does not get on."""
 END_SECONDS: Final = 180.0
-LED_SECONDS: Final = 60.0
-AGAIN_SECONDS: Final = 0.2
 
 T = TypeVar("T")
 
@@ -105,15 +103,7 @@ class Pumped:
         return [self._read(read, partition) for partition in range(PARTITIONS)]
 
     def _read(self, read: Callable[[str, str, int], T], partition: int) -> T:
-        """From the leader; again while a slot goes to its next one."""
-        deadline = time.monotonic() + LED_SECONDS
-        while True:
-            try:
-                return read(leader_of(self._cluster.bootstrap, "target", partition), "target", partition)
-            except (AssertionError, OSError):
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(AGAIN_SECONDS)
+        return read_at_leader(read, self._cluster.bootstrap, "target", partition)
 
 
 def _by_key(records: Iterable[Record]) -> dict[bytes, list[bytes]]:

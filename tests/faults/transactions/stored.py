@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import struct
-import time
 from collections import defaultdict
 from typing import Final
 
-from tests.clients.leaders import leader_of
+from tests.clients.leaders import read_at_leader
 from tests.clients.stored import stored_batches
 from tests.differential.batches import CONTROL, TRANSACTIONAL, Batch, records_of
 from tests.faults.transactions.clients import PARTITIONS, TOPICS
@@ -67,11 +66,4 @@ def _end(batches: list[Batch]) -> int:
 
 
 def _stored(bootstrap: str, topic: str, partition: int) -> list[Batch]:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while True:
-        try:
-            return stored_batches(leader_of(bootstrap, topic, partition), topic, partition)
-        except (AssertionError, OSError):
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
+    return read_at_leader(stored_batches, bootstrap, topic, partition, WAIT_SECONDS)
