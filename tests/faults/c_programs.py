@@ -28,7 +28,8 @@ PREFIX: Final = b"c "
 
 
 def _towers(tower: TowerAddress) -> tuple[str, ...]:
-    pub, sub = (f"tcp://{tower.host}:{port}" for port in (tower.port_in, tower.port_out))
+    """As a tower in C sees it: it publishes where nodes hear it."""
+    pub, sub = (f"tcp://{tower.host}:{port}" for port in (tower.port_out, tower.port_in))
     return "--pub", pub, "--sub", sub
 
 
