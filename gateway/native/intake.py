@@ -369,7 +369,7 @@ class Intake:
 
     def _refuse(self, fed: Fed, why: str) -> bool:
         delivery = self._done(fed)
-        fed.refused_before = delivery.sequence + 1
+        fed.refused_before = min(delivery.sequence, MAX_NATIVE_SEQUENCE) + 1
         self.refused += 1
         self._limit.warning(
             "record %d of native address %s does not come into topic %s: %s",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import trio
 
 from gateway.native.positions import next_of
-from wireproto.dafka.additions import NativeTopic, TakenAddress, TakenUp
+from wireproto.dafka.additions import MAX_NATIVE_TOPICS_TOLD, NativeTopic, TakenAddress, TakenUp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -102,7 +102,10 @@ class Taken:
         if everything:
             self._again = now + AGAIN_SECONDS
             self._told.clear()
-        topics = [intake.topic for intake in self._intakes.values()]
+        topics = [topic for topic in self._cluster.topics.all() if topic.settings.native_subject]
+        # Those that are taken up, and others as far as there is room: they are still to have everything.
+        topics.sort(key=lambda topic: topic.id not in self._intakes)
+        del topics[MAX_NATIVE_TOPICS_TOLD:]
         told = tuple(_told_of(topic) for topic in topics)
         if told != self._topics or everything:
             self._topics = told
@@ -142,11 +145,6 @@ class Taken:
         if partition is None or not partition.available or partition.deleted:
             return None
         seen = _seen(partition, known)
-        intake = self._intakes.get(topic.id)
-        fed = None if intake is None else intake.fed.get(address)
-        if fed is not None and fed.led.leader_epoch == seen.leader_epoch:
-            # What was refused behind the last record that is in the log never comes.
-            seen = seen._replace(following=max(seen.following, fed.refused_before))
         return self._committed.look((topic.id, address), seen, partition.high_watermark)
 
     def _send(self, addresses: list[TakenAddress]) -> None:

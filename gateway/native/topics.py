@@ -206,7 +206,7 @@ class NativeTopics:
         """
         silent: dict[bytes, dict[str, int]] = {}
         for number, (topic_id, address, known) in enumerate(self._addresses.all(), 1):
-            if (following := self._silent_at(topic_id, known)) is not None:
+            if (following := self._silent_at(topic_id, address, known)) is not None:
                 silent.setdefault(topic_id, {})[address] = following
             if number % LOOKED_AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()
@@ -217,21 +217,26 @@ class NativeTopics:
             if topic_id in self.intakes:
                 self.intakes[topic_id].rest(reached)
 
-    def _silent_at(self, topic_id: bytes, known: KnownAddress) -> int | None:
-        """How far a silent address has come, durably; None: it is not silent, or led elsewhere, or that is
-        known.
+    def _silent_at(self, topic_id: bytes, address: str, known: KnownAddress) -> int | None:
+        """How far a silent address has come, durably, past what was refused; None: it is not silent, or led
+        elsewhere, or that is known.
         """
         topic = self._cluster.topics.by_id(topic_id)
         if topic is None or known.partition >= len(topic.partitions):
             return None
         partition = topic.partitions[known.partition]
         producer = partition.producers.state.find(known.producer_id) if partition.available else None
-        if producer is None or not self._is_behind(known.producer_id, producer):
+        if producer is None:
+            return None
+        intake = self.intakes.get(topic_id)
+        fed = None if intake is None else intake.fed.get(address)
+        following = max(next_of(known, producer), 0 if fed is None else fed.refused_before)
+        if following <= known.next:
             return None
         quiet_ms = self._cluster.context.now_ms() - producer.used_ms
         if quiet_ms < SILENT_SECONDS * 1000 or producer.last_offset >= partition.high_watermark:
             return None
-        return next_of(known, producer)
+        return following
 
     def _is_behind(self, producer_id: int, producer: Producer) -> bool:
         """Whether the catalog does not know yet how far a native address has come: its log must not forget

@@ -395,18 +395,18 @@ class Ingest:
         """Whether a gateway that was heard of since the start made this address."""
         return self._addresses.lives.has(address)
 
-    def drop_native(self, address: str) -> bool:
-        """Forget a native address, whose records the caller deletes. False if some are on their way to the
-        disk, or it is no native one.
-        """
+    def may_drop_native(self, address: str) -> bool:
+        """Whether it is a native address of which nothing is on its way to the disk."""
         state = self.known(address)
-        if state is not None and (state.phase is not Phase.NATIVE or state.accepted != state.head):
-            return False
+        return state is None or (state.phase is Phase.NATIVE and state.accepted == state.head)
+
+    def drop_native(self, address: str) -> None:
+        """Forget a native address that `may_drop_native`, and whose records the caller has deleted."""
+        state = self.known(address)
         if state is not None:
             self._repeat.pop(address, None)
             self._gaps.end(address)
             self._addresses.forget(state)
-        return True
 
     def heads(self) -> dict[str, int]:
         """The durable heads of the addresses in memory that may still take records."""

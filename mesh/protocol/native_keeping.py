@@ -178,6 +178,9 @@ class NativeKeeping:
         """An address that the disk keeps."""
         self._kept[kept.address] = kept
         self._by_subject.setdefault(kept.subject, {})[kept.address] = kept
+        if kept.chunks:
+            last = kept.chunks[-1]
+            last.ends = min(last.ends, last.written + self._chunk_seconds(kept))
         self.bytes += kept.size
         self._look = -math.inf
 
@@ -254,6 +257,7 @@ class NativeKeeping:
         if changed:
             self._look = -math.inf
             for kept in self._kept.values():
+                kept.taken = {one: first for one, first in kept.taken.items() if self.wanted.knows(one)}
                 if kept.chunks:
                     last = kept.chunks[-1]
                     last.ends = min(last.ends, last.written + self._chunk_seconds(kept))

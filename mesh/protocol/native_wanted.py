@@ -42,6 +42,7 @@ class WantedSubjects:
         self._topics: dict[tuple[str, str], tuple[NativeTopic, float]] = {}
         """(topic, subject) -> what was told of it last, and when."""
         self._of: dict[str, list[NativeTopic]] = {}
+        self._ids: set[str] = set()
         self._heard = -WANTED_SECONDS
         """When a gateway has told of topics, or of none."""
         self._since = 0.0
@@ -57,6 +58,10 @@ class WantedSubjects:
     def has(self, topic: NativeTopic) -> bool:
         """Whether this topic takes up this subject."""
         return (topic.topic, topic.subject) in self._topics
+
+    def knows(self, topic: str) -> bool:
+        """Whether this topic takes up any subject."""
+        return topic in self._ids
 
     def told(self, topics: tuple[NativeTopic, ...], now: float) -> bool:
         """A gateway tells of all topics at `now` (seconds, of any clock that goes on). True if they are
@@ -84,6 +89,7 @@ class WantedSubjects:
 
     def _index(self) -> None:
         self._of = {}
+        self._ids = {topic for topic, _ in self._topics}
         for topic, _ in self._topics.values():
             self._of.setdefault(topic.subject, []).append(topic)
 

@@ -77,7 +77,6 @@ class NativeStore:
         self._reclaimer = reclaimer
         self._on_failed = on_failed
         self._trims: dict[str, int] = {}
-        self._gone: dict[str, None] = {}
         """What was decided and is not on the disk yet."""
         self._emptied: dict[str, None] = {}
         """Addresses whose space is to be given back."""
@@ -178,29 +177,39 @@ class NativeStore:
     def keep(self, now: float) -> None:
         """Drop what is to go, and write the counts."""
         keeping = self.keeping
-        for address in keeping.too_many():
-            kept = keeping.get(address)
-            if self._ingest.drop_native(address):
-                self._gone[address] = None
-                if keeping.forget_all_of(address) and kept is not None:
-                    self._say_untaken(kept, f"there are more than {MAX_NATIVE_ADDRESSES} native addresses")
+        self._forget(keeping.too_many(), f"there are more than {MAX_NATIVE_ADDRESSES} native addresses")
         counts = {}
         for trim in keeping.due(now):
             counts[trim.address] = self._trim(trim)
         counts |= keeping.take_changed(COUNTS_WRITTEN_AT_ONCE)
-        # One that has begun anew since is another.
-        gone = [address for address in self._gone if keeping.get(address) is None]
-        trims = [Trim(address, first) for address, first in self._trims.items() if address not in self._gone]
+        trims = [Trim(address, first) for address, first in self._trims.items()]
         wanted = keeping.wanted.pack() if self._wants_changed else None
-        if not self._write(counts, trims, gone, whole=True, wanted=wanted):
+        if not self._write(counts, trims, [], whole=True, wanted=wanted):
             keeping.put_off(counts)
             return
         self._wants_changed = False
-        for address in {*gone, *self._emptied}:
+        for address in self._emptied:
             self._reclaimer.add(address)
-        self._gone.clear()
         self._trims.clear()
         self._emptied.clear()
+
+    def _forget(self, addresses: Sequence[str], why: str) -> None:
+        """Drop these altogether, on the disk and here in one turn: what comes next of them is another
+        beginning. Those of which records are on their way to the disk have to wait, and so have all while it
+        stalls.
+        """
+        addresses = [address for address in addresses if self._ingest.may_drop_native(address)]
+        if not addresses or not self._write({}, [], addresses, whole=True):
+            return
+        for address in addresses:
+            self._ingest.drop_native(address)
+            kept = self.keeping.get(address)
+            if self.keeping.forget_all_of(address) and kept is not None:
+                self._say_untaken(kept, why)
+            self._trims.pop(address, None)
+            self._emptied.pop(address, None)
+            self._dropped_bytes.pop(address, None)
+            self._reclaimer.add(address)
 
     def _trim(self, trim: Trim) -> bytes:
         kept = self.keeping.get(trim.address)
@@ -323,7 +332,11 @@ class NativeStore:
             self.begun_later += 1
             logger.info("native address %s is kept from sequence %d on", end.last.address, first)
         elif self._lacks(end.last.address, first):
-            self._begin_anew(end.last.address)
+            # With its next record it is one that came late.
+            self._forget([end.last.address], "others have dropped what follows")
+            logger.info(
+                "native address %s is kept anew: what follows here is nowhere any more", end.last.address
+            )
 
     def _lacks(self, address: str, first: int) -> bool:
         """Whether others have dropped what follows here, which topics have, and all that is here, too."""
@@ -335,15 +348,6 @@ class NativeStore:
             and first > state.accepted + 1
             and self.keeping.is_taken(address)
         )
-
-    def _begin_anew(self, address: str) -> None:
-        """Forget an address of which this store could keep nothing more: with its next record it is one that
-        came late.
-        """
-        if self._ingest.drop_native(address):
-            self.keeping.forget_all_of(address)
-            self._gone[address] = None
-            logger.info("native address %s is kept anew: what follows here is nowhere any more", address)
 
     def on_direct_head(self, head: DirectHead) -> None:
         """Another store's answer to what `take_asks` asked."""

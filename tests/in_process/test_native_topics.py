@@ -163,6 +163,35 @@ def test_what_is_in_the_topic_goes_from_the_stores_as_its_config_says(scene: Sce
     trio.run(main)
 
 
+def test_what_never_comes_goes_too_once_its_producer_is_silent(scene: Scene) -> None:
+    for name, seconds in (
+        ("gateway.native.topics.SILENT_SECONDS", 0.2),
+        ("gateway.native.topics.SILENT_LOOK_SECONDS", 0.1),
+        ("gateway.native.topics.LOOK_SECONDS", 0.1),
+        ("gateway.native.taken.TELL_SECONDS", 0.1),
+        ("gateway.native.taken.AGAIN_SECONDS", 0.3),
+        ("mesh.store.native.KEEP_SECONDS", 0.1),
+    ):
+        scene.monkeypatch.setattr(name, seconds)
+
+    async def act(server: Standalone) -> None:
+        for name, value in (("max.message.bytes", "1000"), ("dafka.native.retention.ms", "0")):
+            await set_config(scene.broker, name, value)
+        async with native_producer(server, SUBJECT) as producer:
+            await producer.produce(content(producer.address, 0))
+            await producer.produce(b"x" * 2000)
+            await producer.drained()
+            kept = server.store.native.keeping.get(producer.address)
+            assert kept is not None
+            await until(lambda: kept.first == 2)
+            await producer.produce(content(producer.address, 2))
+            found = await scene.wait_for(2)
+            assert [number for number, _ in found[producer.address]] == [0, 2]
+        assert (scene.broker.native.refused, scene.broker.native.lost) == (1, 0)  # type: ignore[union-attr]
+
+    trio.run(scene.live, act)
+
+
 def test_a_server_that_starts_again_goes_on_where_the_log_says(scene: Scene) -> None:
     """Nothing that is there comes again, although the store is asked for all of it."""
     addresses: list[str] = []

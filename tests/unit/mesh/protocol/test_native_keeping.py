@@ -255,6 +255,26 @@ def test_what_goes_is_what_a_look_at_all_runs_says(seed: int) -> None:
         assert kept.bytes == sum(one.size for one in there)
 
 
+def test_after_a_restart_a_run_ends_as_before() -> None:
+    before = NativeKeeping(seconds=640.0)
+    before.wrote(A, "t", 0, 1, 0.0)
+    kept = NativeKeeping(seconds=640.0)
+    kept.add(Kept.unpack(A, "t", before.take_changed(1)[A]))
+    kept.wrote(A, "t", 1, 1, 9.0)
+    kept.wrote(A, "t", 2, 1, 10.0)
+    assert [chunk.last for chunk in kept.get(A).chunks] == [1, 2]  # type: ignore[union-attr]
+
+
+def test_of_topics_that_are_none_any_more_nothing_is_remembered() -> None:
+    kept = keeping(2)
+    kept.told((TOPIC, OTHER), 0.0)
+    kept.took(TOPIC, A, 1)
+    kept.took(OTHER, A, 1)
+    for now in (100.0, 180.0):
+        kept.told((OTHER,), now)
+    assert kept.get(A).taken == {"d2": 1}  # type: ignore[union-attr]
+
+
 def test_what_is_told_last_of_an_address_stands() -> None:
     """A topic that has lost records is still to have them."""
     kept = keeping(2)
