@@ -209,8 +209,8 @@ def partition_of_segment(key: str) -> tuple[bytes, int]:
 
 
 def address_of_segment(key: str) -> str:
-    """The address in such a key."""
-    return key.rpartition("/")[2].partition("-")[2]
+    """The segment's address, which such a key ends with, and so does one about the segment."""
+    return key.rpartition("/")[2].rpartition("-")[2]
 
 
 def segment_key(topic_id: bytes, index: int, start_offset: int, address: str) -> str:

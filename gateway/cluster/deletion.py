@@ -36,7 +36,7 @@ import trio
 
 from gateway.catalog import keys
 from gateway.catalog.interface import Compare, CompareFailed, Entry, HistoryLost
-from gateway.catalog.keys import log_name
+from gateway.catalog.keys import address_of_segment, log_name
 from gateway.cluster.grace import Grace
 from gateway.cluster.pins import Pins
 from gateway.cluster.stores import Stores
@@ -206,7 +206,7 @@ class Deletion:
             return
         for change in changes:
             if change.key.startswith(keys.SEGMENT_TOMBSTONES):
-                self._note(_address_in(change.key), change.revision, is_there=change.value is not None)
+                self._note(address_of_segment(change.key), change.revision, is_there=change.value is not None)
             elif change.key.startswith(keys.SEGMENTS) and change.value is not None:
                 topic_id, _, _ = change.key.removeprefix(keys.SEGMENTS).partition("/")
                 self._topics_again.pop(keys.TOMBSTONES + topic_id, None)
@@ -216,7 +216,7 @@ class Deletion:
         after = ""
         catalog = self._context.catalog
         while entries := catalog.range(keys.SEGMENT_TOMBSTONES, after=after, limit=LOOKED_AT_ONCE):
-            found += [(entry.mod_revision, _address_in(entry.key)) for entry in entries]
+            found += [(entry.mod_revision, address_of_segment(entry.key)) for entry in entries]
             after = entries[-1].key
             await trio.lowlevel.checkpoint()
         self._waiting.clear()
@@ -266,7 +266,7 @@ class Deletion:
                 await catalog.transact(buried, {}, left_over[start : start + KEYS_AT_ONCE])
             segments, after = await self._due(prefix, after)
         if left := catalog.range(prefix, limit=LOOKED_AT_ONCE):
-            is_pinned = any(self._is_pinned(_address_in(entry.key)) for entry in left)
+            is_pinned = any(self._is_pinned(address_of_segment(entry.key)) for entry in left)
             pause = PINNED_SECONDS if is_pinned else RETRY_SECONDS
             self._topics_again[tombstone.key] = self._now + pause
             return  # some member has not confirmed yet
@@ -326,7 +326,7 @@ class Deletion:
         while entries := self._context.catalog.range(prefix, after=after, limit=LOOKED_AT_ONCE):
             for entry in entries:
                 after = entry.key
-                address = _address_in(entry.key)
+                address = address_of_segment(entry.key)
                 if self._is_due(address, entry) and not self._is_pinned(address):
                     due[address] = entry
                     if len(due) == SEGMENTS_AT_ONCE:
@@ -453,8 +453,3 @@ class Deletion:
             "now, %s",
             self._stores.name(member), address, REASONS[status], RETRY_SECONDS, RESTORE,
         )  # fmt: skip
-
-
-def _address_in(key: str) -> str:
-    """A segment's address, which its key ends with."""
-    return key.rpartition("/")[2].rpartition("-")[2]

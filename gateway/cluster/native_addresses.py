@@ -83,15 +83,6 @@ class NativeAddresses:
         key = keys.native_key(topic_id, address)
         return None if key in self._not_kept else self._known.get(key)
 
-    def all_of(self, topic_id: bytes) -> list[tuple[str, KnownAddress]]:
-        """(address, what is known of it) of one topic."""
-        prefix = keys.native_prefix(topic_id)
-        return [
-            (keys.native_address_of(key)[1], known)
-            for key, known in self._known.items()
-            if key.startswith(prefix)
-        ]
-
     def of_producer(self, producer_id: int) -> KnownAddress | None:
         """What is known of the address with this producer id."""
         key = self._of_producers.get(producer_id)

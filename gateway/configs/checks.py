@@ -108,7 +108,7 @@ class AddressCounts:
 def parse_address_counts(name: str, text: str) -> dict[str, int]:
     """Counts by address, as it is written. Raises InvalidValue."""
     counts: dict[str, int] = {}
-    for pair in filter(None, (one.strip() for one in text.split(","))):
+    for pair in _listed(text):
         address, _, count = pair.rpartition(":")
         address, count = address.strip(), count.strip()
         try:

@@ -21,7 +21,7 @@ from gateway.native.positions import next_of
 from wireproto.dafka.additions import MAX_NATIVE_TOPICS_TOLD, NativeTopic, TakenAddress, TakenUp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from gateway.cluster.cluster import Cluster
     from gateway.cluster.native_addresses import KnownAddress
@@ -114,31 +114,32 @@ class Taken:
             await self._tell_addresses(topics, everything=everything)
 
     async def _tell_addresses(self, topics: list[Topic], *, everything: bool) -> None:
+        places = {topic.id: place for place, topic in enumerate(topics)}
         taken: list[TakenAddress] = []
         looked: set[tuple[bytes, str]] = set()
-        for place, topic in enumerate(topics):
-            for number, (address, known) in enumerate(self._looked_at(topic, everything=everything), 1):
-                key = topic.id, address
+        looking = self._addresses.all() if everything else self._of_late()
+        for number, (topic_id, address, known) in enumerate(looking, 1):
+            place = places.get(topic_id)
+            if place is not None:
+                key = topic_id, address
                 looked.add(key)
-                following = self._following(topic, address, known)
+                following = self._following(topics[place], address, known)
                 if following is not None and self._told.get(key) != following:
                     self._told[key] = following
                     taken.append(TakenAddress(place, address, following))
-                if len(taken) >= TOLD_AT_ONCE:
-                    self._send(taken)
-                    taken = []
-                if number % TOLD_AT_ONCE == 0:
-                    await trio.lowlevel.checkpoint()
+            if number % TOLD_AT_ONCE == 0:
+                self._send_some(taken)
+                await trio.lowlevel.checkpoint()
         self._committed.keep_only(looked)
-        if taken:
-            self._send(taken)
+        self._send_some(taken)
 
-    def _looked_at(self, topic: Topic, *, everything: bool) -> Iterator[tuple[str, KnownAddress]]:
-        """All addresses, or those of which something has come lately."""
-        if everything:
-            return iter(self._addresses.all_of(topic.id))
-        intake = self._intakes.get(topic.id)
-        return iter([] if intake is None else [(name, fed.known) for name, fed in intake.fed.items()])
+    def _of_late(self) -> list[tuple[bytes, str, KnownAddress]]:
+        """(topic id, address, what is known of it) of those of which something has come lately."""
+        return [
+            (topic_id, address, fed.known)
+            for topic_id, intake in self._intakes.items()
+            for address, fed in intake.fed.items()
+        ]
 
     def _following(self, topic: Topic, address: str, known: KnownAddress) -> int | None:
         partition = topic.partitions[known.partition] if known.partition < len(topic.partitions) else None
@@ -146,6 +147,11 @@ class Taken:
             return None
         seen = _seen(partition, known)
         return self._committed.look((topic.id, address), seen, partition.high_watermark)
+
+    def _send_some(self, taken: list[TakenAddress]) -> None:
+        if taken:
+            self._send(taken)
+            taken.clear()
 
     def _send(self, addresses: list[TakenAddress]) -> None:
         self._subjects.tell_stores(TakenUp(self._cluster.context.cluster_id, self._topics, tuple(addresses)))

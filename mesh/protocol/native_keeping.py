@@ -178,9 +178,7 @@ class NativeKeeping:
         """An address that the disk keeps."""
         self._kept[kept.address] = kept
         self._by_subject.setdefault(kept.subject, {})[kept.address] = kept
-        if kept.chunks:
-            last = kept.chunks[-1]
-            last.ends = min(last.ends, last.written + self._chunk_seconds(kept))
+        self._end_in_time(kept)
         self.bytes += kept.size
         self._look = -math.inf
 
@@ -213,6 +211,12 @@ class NativeKeeping:
         if kept.subject not in self.wanted:
             return longest
         return max(min(MIN_CHUNK_SECONDS, longest), self._terms(kept).seconds / NATIVE_CHUNKS)
+
+    def _end_in_time(self, kept: Kept) -> None:
+        """Have the last chunk of an address end as its terms are now, if it does not sooner."""
+        if kept.chunks:
+            last = kept.chunks[-1]
+            last.ends = min(last.ends, last.written + self._chunk_seconds(kept))
 
     def _begin_chunk(self, kept: Kept, chunk: Chunk) -> None:
         chunks = kept.chunks
@@ -257,10 +261,12 @@ class NativeKeeping:
         if changed:
             self._look = -math.inf
             for kept in self._kept.values():
-                kept.taken = {one: first for one, first in kept.taken.items() if self.wanted.knows(one)}
-                if kept.chunks:
-                    last = kept.chunks[-1]
-                    last.ends = min(last.ends, last.written + self._chunk_seconds(kept))
+                kept.taken = {
+                    topic: following
+                    for topic, following in kept.taken.items()
+                    if self.wanted.has(NativeTopic(topic, kept.subject))
+                }
+                self._end_in_time(kept)
         return changed
 
     def took(self, topic: NativeTopic, address: str, following: int) -> None:

@@ -39,10 +39,11 @@ class WantedSubjects:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._topics: dict[tuple[str, str], tuple[NativeTopic, float]] = {}
-        """(topic, subject) -> what was told of it last, and when."""
+        self._topics: dict[tuple[str, str], NativeTopic] = {}
+        """(topic, subject) -> what was told of it last."""
+        self._told: dict[tuple[str, str], float] = {}
+        """When that was."""
         self._of: dict[str, list[NativeTopic]] = {}
-        self._ids: set[str] = set()
         self._heard = -WANTED_SECONDS
         """When a gateway has told of topics, or of none."""
         self._since = 0.0
@@ -59,38 +60,34 @@ class WantedSubjects:
         """Whether this topic takes up this subject."""
         return (topic.topic, topic.subject) in self._topics
 
-    def knows(self, topic: str) -> bool:
-        """Whether this topic takes up any subject."""
-        return topic in self._ids
-
     def told(self, topics: tuple[NativeTopic, ...], now: float) -> bool:
         """A gateway tells of all topics at `now` (seconds, of any clock that goes on). True if they are
         others than before.
         """
         if now - self._heard >= WANTED_SECONDS:
             # Nobody has told of anything for so long: the time of silence does not count.
-            self._topics = {name: (topic, now) for name, (topic, _) in self._topics.items()}
+            self._told = dict.fromkeys(self._topics, now)
             self._since = now
         self._heard = now
-        before = {name: topic for name, (topic, _) in self._topics.items()}
+        before = dict(self._topics)
         for topic in topics:
             if self.has(topic) or len(self._topics) < MAX_WANTED:
-                self._topics[topic.topic, topic.subject] = topic, now
-        for name, (_, when) in list(self._topics.items()):
+                self._topics[topic.topic, topic.subject] = topic
+                self._told[topic.topic, topic.subject] = now
+        for name, when in list(self._told.items()):
             if now - when >= WANTED_SECONDS:
-                del self._topics[name]
+                del self._topics[name], self._told[name]
         became_known = self._is_unknown and now - self._since >= WANTED_SECONDS
         if became_known:
             self._is_unknown = False
-        if not became_known and before == {name: topic for name, (topic, _) in self._topics.items()}:
+        if not became_known and before == self._topics:
             return False
         self._index()
         return True
 
     def _index(self) -> None:
         self._of = {}
-        self._ids = {topic for topic, _ in self._topics}
-        for topic, _ in self._topics.values():
+        for topic in self._topics.values():
             self._of.setdefault(topic.subject, []).append(topic)
 
     def terms(self, subject: str, taken: dict[str, int]) -> Terms:
@@ -108,7 +105,7 @@ class WantedSubjects:
 
     def pack(self) -> bytes:
         """Which topics there are, for the disk."""
-        return pack_topics(tuple(topic for topic, _ in self._topics.values()))
+        return pack_topics(tuple(self._topics.values()))
 
     def distrust(self) -> None:
         """What is on the disk cannot be read: everything counts as wanted until gateways have told for long
@@ -123,5 +120,6 @@ class WantedSubjects:
         cursor = Cursor(value, 0)
         topics = read_topics(cursor)
         cursor.finish()
-        self._topics = {(topic.topic, topic.subject): (topic, self._heard) for topic in topics}
+        self._topics = {(topic.topic, topic.subject): topic for topic in topics}
+        self._told = dict.fromkeys(self._topics, self._heard)
         self._index()

@@ -182,7 +182,7 @@ class NativeStore:
         for trim in keeping.due(now):
             counts[trim.address] = self._trim(trim)
         counts |= keeping.take_changed(COUNTS_WRITTEN_AT_ONCE)
-        trims = [Trim(address, first) for address, first in self._trims.items()]
+        trims = list(self._trims.items())
         wanted = keeping.wanted.pack() if self._wants_changed else None
         if not self._write(counts, trims, [], whole=True, wanted=wanted):
             keeping.put_off(counts)
@@ -240,7 +240,7 @@ class NativeStore:
     def _write(
         self,
         counts: dict[str, bytes],
-        trims: Sequence[Trim],
+        trims: Sequence[tuple[str, int]],
         gone: Sequence[str],
         *,
         whole: bool,
@@ -249,9 +249,8 @@ class NativeStore:
         """False if the disk would not now, or not at all."""
         if not (counts or trims or gone or wanted is not None):
             return True
-        firsts = [(trim.address, trim.first) for trim in trims]
         try:
-            self._database.write_native(counts, firsts, gone, whole=whole, wanted=wanted)
+            self._database.write_native(counts, trims, gone, whole=whole, wanted=wanted)
         except WriteStalled:
             return False
         except StoreFailed as error:

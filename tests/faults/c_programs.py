@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import subprocess
 import threading
-import time
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final, Self
 
 from mesh.protocol.endpoints import TowerAddress
+from tests.faults.native_reader import ReadValues
 
 LINK_SECONDS: Final = 2.0
 """What a C producer publishes before stores are linked to it nobody hears."""
@@ -84,13 +82,11 @@ class CSender:
                 self._process.stdin.close()
 
 
-class CReader:
+class CReader(ReadValues):
     """`dafka_console_consumer` from the beginning, of a published topic; a context manager."""
 
     def __init__(self, programs: Path, tower: TowerAddress, subject: str) -> None:
-        self.values: defaultdict[int, list[bytes]] = defaultdict(list)
-        """By partition."""
-        self.wrong: list[str] = []
+        super().__init__()
         program = str(programs / "dafka_console_consumer")
         self._command = ["stdbuf", "-oL", program, "--from-beginning", *_towers(tower), subject]
 
@@ -105,15 +101,6 @@ class CReader:
         for line in self._process.stdout:
             _, address, content = line.rstrip(b"\n").split(b" ", 2)
             self.values[int(address.rpartition(b"-")[2])].append(content)
-
-    def has(self, expected: Mapping[int, Sequence[bytes]], seconds: float) -> bool:
-        """Whether it comes to that within so long."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            if all(len(self.values[partition]) >= len(values) for partition, values in expected.items()):
-                break
-            time.sleep(0.2)
-        return all(self.values[partition] == list(values) for partition, values in expected.items())
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()

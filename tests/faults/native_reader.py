@@ -17,13 +17,30 @@ from mesh.protocol.native_order import Delivery
 START_SECONDS = 60.0
 
 
-class NativeReader:
-    """A context manager. What it is given of each partition must come in order, with no offset left out."""
+class ReadValues:
+    """What a reader of a published topic was given."""
 
-    def __init__(self, subject: str, tower: str) -> None:
+    def __init__(self) -> None:
         self.values: defaultdict[int, list[bytes]] = defaultdict(list)
         """By partition, from its first offset on."""
         self.wrong: list[str] = []
+
+    def has(self, expected: Mapping[int, Sequence[bytes]], seconds: float) -> bool:
+        """Whether it has just this, once it has as much, or after so long."""
+        deadline = time.monotonic() + seconds
+        while any(len(self.values[one]) < len(wanted) for one, wanted in expected.items()):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
+        found = {partition: values for partition, values in self.values.items() if values}
+        return found == {one: list(wanted) for one, wanted in expected.items() if wanted}
+
+
+class NativeReader(ReadValues):
+    """A context manager. What it is given of each partition must come in order, with no offset left out."""
+
+    def __init__(self, subject: str, tower: str) -> None:
+        super().__init__()
         self._subject, self._tower = subject, tower
         self._scope = trio.CancelScope()
         self._token: trio.lowlevel.TrioToken | None = None
@@ -58,13 +75,3 @@ class NativeReader:
         if record.sequence != len(values):
             self.wrong.append(f"{record.address}: {record.sequence} comes where {len(values)} is next")
         values.append(record.content)
-
-    def has(self, expected: Mapping[int, Sequence[bytes]], seconds: float) -> bool:
-        """Whether it has just this, once it has as much, or after so long."""
-        deadline = time.monotonic() + seconds
-        while any(len(self.values[one]) < len(wanted) for one, wanted in expected.items()):
-            if time.monotonic() > deadline:
-                break
-            time.sleep(0.05)
-        found = {partition: values for partition, values in self.values.items() if values}
-        return found == {one: list(wanted) for one, wanted in expected.items() if wanted}

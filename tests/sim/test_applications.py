@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -14,7 +13,7 @@ from tests.sim.bugs_of_applications import APPLICATION_BUGS, HURRIED, OF_GATEWAY
 from tests.sim.gateways import make_gateways_plan, world_of
 from tests.sim.loop import BrokenPromise
 from tests.sim.plan import GATEWAY, MANY_PRODUCERS, Fault, Plan, make_plan, store_name
-from tests.sim.promises import keeps_promises, survives_crashes
+from tests.sim.promises import keeps_promises, reached_by, survives_crashes
 from tests.sim.shrink import describe
 
 BLOCK = 10
@@ -88,36 +87,28 @@ def run(plan: Plan) -> cluster.Outcome:
     return cluster.run(plan, world_of(plan))
 
 
-def run_all(plans: list[Plan]) -> Counter[str]:
-    reached: Counter[str] = Counter()
-    for plan in plans:
-        world = world_of(plan)
-        reached += keeps_promises(plan, world).world.reached
-    return reached
-
-
 @pytest.mark.parametrize("first", range(0, 40, BLOCK))
 def test_each_number_is_written_once_with_its_offset(first: int) -> None:
-    reached = run_all([plan_of(seed) for seed in range(first, first + BLOCK)])
+    reached = reached_by([plan_of(seed) for seed in range(first, first + BLOCK)], world_of)
     assert not [kind for kind in KINDS if not reached[kind]], reached
 
 
 @pytest.mark.parametrize("first", range(0, 20, BLOCK))
 def test_a_gateway_is_killed_again_and_again(first: int) -> None:
-    reached = run_all([busy(seed) for seed in range(first, first + BLOCK)])
+    reached = reached_by([busy(seed) for seed in range(first, first + BLOCK)], world_of)
     assert reached["transactions committed"] > 20, reached
 
 
 @pytest.mark.parametrize("first", range(0, 24, 6))
 def test_coordinators_and_leaders_move_in_the_middle(first: int) -> None:
-    reached = run_all([of_gateways(seed) for seed in range(first, first + 6)])
+    reached = reached_by([of_gateways(seed) for seed in range(first, first + 6)], world_of)
     assert reached["transactions committed"] > 10, reached
     assert reached["questions between gateways"] > 20, reached
 
 
 @pytest.mark.parametrize("first", range(0, 24, 8))
 def test_batches_come_when_their_transaction_is_ended(first: int) -> None:
-    reached = run_all([hurried(seed) for seed in range(first, first + 8)])
+    reached = reached_by([hurried(seed) for seed in range(first, first + 8)], world_of)
     assert reached["requests that came late"] > 20, reached
     assert reached["batches given up"] > 5, reached
 

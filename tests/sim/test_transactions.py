@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -12,7 +11,7 @@ from tests.sim.bugs_of_transactions import OF_GATEWAYS, TRANSACTION_BUGS, WITH_C
 from tests.sim.gateways import Gateways, make_gateways_plan, world_of
 from tests.sim.loop import BrokenPromise
 from tests.sim.plan import GATEWAY, Fault, Plan, make_plan, store_name
-from tests.sim.promises import keeps_promises, survives_crashes
+from tests.sim.promises import keeps_promises, reached_by, survives_crashes
 from tests.sim.shrink import describe
 
 BLOCK = 10
@@ -41,14 +40,6 @@ def of_gateways(seed: int) -> Plan:
     return replace(make_gateways_plan(seed), transactions=1 + seed % 3)
 
 
-def run_all(plans: list[Plan]) -> Counter[str]:
-    reached: Counter[str] = Counter()
-    for plan in plans:
-        world = world_of(plan)
-        reached += keeps_promises(plan, world).world.reached
-    return reached
-
-
 KINDS = (
     "transactions committed",
     "transactions aborted",
@@ -61,26 +52,26 @@ KINDS = (
 
 @pytest.mark.parametrize("first", range(0, 40, BLOCK))
 def test_what_is_committed_is_seen_and_nothing_else(first: int) -> None:
-    reached = run_all([plan_of(seed) for seed in range(first, first + BLOCK)])
+    reached = reached_by([plan_of(seed) for seed in range(first, first + BLOCK)], world_of)
     assert not [kind for kind in KINDS if not reached[kind]], reached
 
 
 @pytest.mark.parametrize("first", range(0, 20, BLOCK))
 def test_compaction_and_retention_leave_what_is_committed(first: int) -> None:
-    reached = run_all([plan_of(seed, cleans=True) for seed in range(first, first + BLOCK)])
+    reached = reached_by([plan_of(seed, cleans=True) for seed in range(first, first + BLOCK)], world_of)
     assert reached["compactions"] > 10, reached
     assert reached["transactions aborted"] > 10, reached
 
 
 @pytest.mark.parametrize("first", range(0, 12, 4))
 def test_leaders_move_in_the_middle_of_transactions(first: int) -> None:
-    reached = run_all([of_gateways(seed) for seed in range(first, first + 4)])
+    reached = reached_by([of_gateways(seed) for seed in range(first, first + 4)], world_of)
     assert reached["transactions committed"] > 3, reached
 
 
 def test_what_an_old_leader_was_asked_is_judged() -> None:
     """Often, and all of it may have been answered before any of the rest."""
-    reached = run_all([of_gateways(134)])
+    reached = reached_by([of_gateways(134)], world_of)
     assert reached["answers of who has led the partition before"] > 10, reached
 
 
