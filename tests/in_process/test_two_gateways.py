@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from tests.in_process.several_stores import Gateway, batch, cluster
 from tests.unit.gateway.catalog.memory import MemoryCatalog
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gateway.catalog.interface import Compare
 
@@ -87,6 +88,7 @@ def test_a_gateway_that_was_deposed_in_the_middle_of_a_transaction_writes_nothin
                             await handles[0].holds_segment.wait()
                         async with made.gateway(monkeypatch, data="second") as (second, other):
                             assert await several_stores.produce(other, batch(b"another one's")) == (0, 1)
+                            await confirmed_by_all(catalog)
                             before = segments(catalog)
                             handles[0].awake.set()
                             with trio.fail_after(20):
@@ -101,11 +103,25 @@ def test_a_gateway_that_was_deposed_in_the_middle_of_a_transaction_writes_nothin
 async def end_segment(gateway: Gateway) -> None:
     partition = gateway.partition()
     gateway.broker.context.opener.end(partition)
+    await until(lambda: partition.chain.current is None and not gateway.catalog.range(keys.CLOSING))
+
+
+async def confirmed_by_all(catalog: MemoryCatalog) -> None:
+    """Two of three are enough for a Produce; that the third one has it is noted after the answer."""
+
+    def is_noted() -> bool:
+        noted = [json.loads(segment) for segment in segments(catalog).values()]
+        return all(segment["confirmed"] == segment["members"] for segment in noted)
+
+    await until(is_noted)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
     for _ in range(2000):
-        if partition.chain.current is None and not gateway.catalog.range(keys.CLOSING):
+        if is_so():
             return
         await trio.sleep(0.01)
-    raise AssertionError("it does not end")
+    raise AssertionError("it does not come")
 
 
 def segments(catalog: MemoryCatalog) -> dict[str, bytes]:
