@@ -52,6 +52,11 @@ class Node:
         """Links that were cut because the peer subscribed to too much, or sent a message without an end."""
         return self.publisher.cut + self._subscriber.cut + self._keyed.cut
 
+    @property
+    def is_keyed(self) -> bool:
+        """Whether links to other processes have keys."""
+        return self._keys is not None
+
     def route(self, routes: Routes) -> None:
         """Have messages of these types handled. Raises ValueError for one that has a handler already."""
         for message_type, handler in routes.items():

@@ -17,6 +17,7 @@ from wireproto.dafka.additions import (
     Answer,
     Digest,
     Digested,
+    DirectRecords,
     End,
     Found,
     GetRows,
@@ -74,6 +75,7 @@ def gateway_routes(
         Fetch: producer.on_fetch,
         # About what native producers have published.
         DirectHead: subjects.on_direct_head,
+        DirectRecords: subjects.on_direct_records,
         # To what the gateway itself has asked, too.
         DirectRecord: subjects.on_direct_record,
         End: subjects.on_end,

@@ -8,11 +8,12 @@ of that one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from gateway.native.positions import left_in_epoch, position_of
-from mesh.protocol.native_order import Delivery
+from mesh.protocol.native_order import Run
+from wireproto.records.alike import AlikeRecords
 from wireproto.records.builder import GrowingBatch
 
 ADDRESS_HEADER: Final = "dafka.address"
@@ -30,14 +31,14 @@ RECORD_BYTES: Final = 128
 
 
 class NativeBatch(NamedTuple):
-    """Bytes of a batch whose offset is to be given, and how many of the deliveries are in it."""
+    """Bytes of a batch whose offset is to be given, and how many of the run's records are in it."""
 
     content: bytearray
     records: int
 
 
 def batch_of(
-    deliveries: Sequence[Delivery],
+    run: Run,
     producer_id: int,
     now_ms: int,
     max_bytes: int,
@@ -45,27 +46,24 @@ def batch_of(
     with_key: bool = False,
     rewritten: int | None = None,
 ) -> NativeBatch | None:
-    """A batch of the first of these, all of one address and each the next one of that before it, up to the
-    first that is not; None: the first is too large for a batch of `max_bytes`. `with_key`: the address is
-    their key; `rewritten`: the record of the address of which two contents are known.
+    """A batch of the first of these; None: the first one is too large for a batch of `max_bytes`.
+    `with_key`: the address is their key; `rewritten`: the record of the address of which two contents are
+    known.
     """
-    first = deliveries[0].sequence
-    position = position_of(first)
-    most = min(len(deliveries), MAX_BATCH_RECORDS, left_in_epoch(first))
+    position = position_of(run.sequence)
+    most = min(MAX_BATCH_RECORDS, left_in_epoch(run.sequence))
     cap = min(max_bytes, MAX_BATCH_BYTES)
-    address = deliveries[0].address.encode()
-    key = address if with_key else None
-    from_whom = (ADDRESS_HEADER, address)
+    address = run.address.encode()
     marks = () if rewritten is None else ((REWRITTEN_HEADER, b"%d" % rewritten),)
-    name_bytes = len(address) * (2 if with_key else 1)
+    records = AlikeRecords(
+        address if with_key else None, ((ADDRESS_HEADER, address),), SEQUENCE_HEADER, marks
+    )
+    room = cap - RECORD_BYTES - len(address) * (2 if with_key else 1)
     batch = GrowingBatch()
-    for index in range(most):
-        delivery = deliveries[index]
-        size = len(delivery.content) + name_bytes + RECORD_BYTES
-        if delivery.sequence != first + index or (index and batch.size + size > cap):
+    for index, content in enumerate(islice(run.contents, most)):
+        if index and batch.size + len(content) > room:
             break
-        headers = (from_whom, (SEQUENCE_HEADER, b"%d" % delivery.sequence), *marks)
-        batch.append((key, delivery.content, headers, now_ms))
+        batch.append_encoded(records.encoded(index, content, b"%d" % (run.sequence + index)), now_ms)
     if batch.size > max_bytes:
         return None
     content = batch.finish(

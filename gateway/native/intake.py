@@ -31,10 +31,10 @@ from gateway.catalog import keys
 from gateway.common.log_limit import LogLimit
 from gateway.common.printable import printable
 from gateway.log.partition import NO_EPOCH
-from gateway.native.batches import MAX_BATCH_RECORDS, REWRITTEN_HEADER, batch_of
+from gateway.native.batches import REWRITTEN_HEADER, batch_of
 from gateway.native.positions import MAX_NATIVE_SEQUENCE, next_in
 from mesh.protocol.address_state import life_of
-from mesh.protocol.native_order import counted
+from mesh.protocol.native_order import add_to_runs, counted_all
 from mesh.protocol.published_address import is_published
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.header import read_header
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from gateway.log.topic import Topic
     from mesh.native.hearing import Hearing
     from mesh.native.subjects import NativeSubjects
-    from mesh.protocol.native_order import Delivery
+    from mesh.protocol.native_order import Run
 
 LINGER_SECONDS: Final = 0.005
 """How long records of all addresses gather before they are made batches."""
@@ -70,8 +70,8 @@ MAX_FED_OF_PARTITION: Final = 1_000
 """Addresses that are taken up at once into one partition: its log has to remember each until it is silent,
 and has `MAX_PRODUCERS` in all. Others come when some are silent."""
 
-MAX_TAKEN_AT_ONCE: Final = 2_000
-"""Records that are taken from the hearing in one stretch."""
+MAX_TAKEN_AT_ONCE: Final = 1_000
+"""Runs of records that are taken from the hearing in one stretch."""
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,8 @@ class Fed:
     def __init__(self, known: KnownAddress, led: Led) -> None:
         self.known = known
         self.led = led
-        self.waiting: deque[Delivery] = deque()
+        self.waiting: deque[Run] = deque()
+        """None of them is empty."""
         self.refused_before = 0
         """The sequence behind the last record that was refused; what came before that was appended."""
 
@@ -254,7 +255,8 @@ class Intake:
         for address in addresses:
             fed = self.fed.pop(address, None)
             if fed is not None:
-                self._count(fed, -len(fed.waiting), -sum(map(_held, fed.waiting)))
+                for run in fed.waiting:
+                    self._count(fed, -len(run.contents), -run.size)
                 missing = self.hearing.order.following(address) - next_in(fed.led.partition, fed.known)
                 if missing > 0:
                     self._not_fed[address] = fed.known.partition, missing
@@ -299,12 +301,12 @@ class Intake:
         for _ in range(MAX_TAKEN_AT_ONCE):
             if not order.ready or not self._has_room():
                 return
-            delivery = order.take()
-            fed = self.fed.get(delivery.address)
+            run = order.take_run()
+            fed = self.fed.get(run.address)
             if fed is not None:
-                fed.waiting.append(delivery)
-                self._having[delivery.address] = None
-                self._count(fed, 1, _held(delivery))
+                add_to_runs(fed.waiting, run.address, run.sequence, run.contents)
+                self._having[run.address] = None
+                self._count(fed, len(run.contents), run.size)
 
     def _note_rewrites(self) -> None:
         for address, sequence in islice(self.rewrites.items(), self._rewrites_said, None):
@@ -330,12 +332,12 @@ class Intake:
             return False
         if not fed.led.holds or trio.current_time() < fed.led.refuses_until:
             return False
-        if fed.waiting[0].sequence > MAX_NATIVE_SEQUENCE:
+        run = fed.waiting[0]
+        if run.sequence > MAX_NATIVE_SEQUENCE:
             return self._refuse(fed, "its sequence is above what a topic can have")
         now_ms, settings = self._context.now_ms(), self.topic.settings
-        first = list(islice(fed.waiting, MAX_BATCH_RECORDS))
         batch = batch_of(
-            first,
+            run,
             fed.known.producer_id,
             now_ms,
             settings.max_message_bytes,
@@ -351,8 +353,7 @@ class Intake:
             self._not_taken(fed.led, error)
             return False
         fed.led.pause = RETRY_SECONDS
-        for _ in range(batch.records):
-            self._done(fed)
+        self._done(fed, batch.records)
         self.records += batch.records
         return True
 
@@ -368,20 +369,19 @@ class Intake:
         return f"native {self.topic.name}"
 
     def _refuse(self, fed: Fed, why: str) -> bool:
-        delivery = self._done(fed)
-        fed.refused_before = min(delivery.sequence, MAX_NATIVE_SEQUENCE) + 1
+        address, sequence = fed.waiting[0].address, fed.waiting[0].sequence
+        self._done(fed, 1)
+        fed.refused_before = min(sequence, MAX_NATIVE_SEQUENCE) + 1
         self.refused += 1
         self._limit.warning(
             "record %d of native address %s does not come into topic %s: %s",
-            delivery.sequence, printable(delivery.address), self.topic.name, why,
+            sequence, printable(address), self.topic.name, why,
         )  # fmt: skip
         return True
 
-    def _done(self, fed: Fed) -> Delivery:
-        delivery = fed.waiting.popleft()
-        self._count(fed, -1, -_held(delivery))
-        return delivery
-
-
-def _held(delivery: Delivery) -> int:
-    return counted(delivery.content)
+    def _done(self, fed: Fed, records: int) -> None:
+        """So many of the first run wait no more."""
+        run = fed.waiting[0]
+        self._count(fed, -records, -counted_all(run.take(records)))
+        if not run.contents:
+            del fed.waiting[0]

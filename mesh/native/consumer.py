@@ -9,7 +9,7 @@ from mesh.node import Node
 from mesh.protocol.native_order import Delivery, from_first, from_next
 from mesh.zmq_trio import Context
 from wireproto.dafka import ids
-from wireproto.dafka.additions import End
+from wireproto.dafka.additions import DirectRecords, End
 from wireproto.dafka.messages import DirectHead, DirectRecord, Head, Record, StoreHello
 
 
@@ -29,10 +29,14 @@ class NativeConsumer:
         self._is_open = True
         for answered in (ids.DIRECT_RECORD, ids.DIRECT_HEAD, ids.STORE_HELLO, ids.END):
             node.subscribe(answered + self.requester.encode())
+        # With keys, a store from before there was this message shuts out the reader that subscribes to it.
+        if not node.is_keyed:
+            node.subscribe(ids.DIRECT_RECORDS + self.requester.encode())
         node.route(
             {
                 Record: hearing.on_record,
                 DirectRecord: self._on_direct_record,
+                DirectRecords: self._on_direct_records,
                 Head: hearing.on_head,
                 DirectHead: self._on_direct_head,
                 StoreHello: self._on_store_hello,
@@ -71,6 +75,10 @@ class NativeConsumer:
     def _on_direct_record(self, record: DirectRecord) -> None:
         if record.requester == self.requester:
             self._hearing.on_direct_record(record)
+
+    def _on_direct_records(self, records: DirectRecords) -> None:
+        if records.requester == self.requester:
+            self._hearing.on_direct_records(records)
 
     def _on_direct_head(self, head: DirectHead) -> None:
         if head.requester == self.requester:

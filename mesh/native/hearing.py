@@ -4,7 +4,7 @@ The machine is `mesh.protocol.native_order`. Whoever has the node hands over its
 on); a message of another subject, or an answer to another requester, changes nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import trio
 
@@ -12,11 +12,12 @@ from mesh.node import Node
 from mesh.protocol.native_order import DEFAULT_LIMITS, Begin, Limits, NativeOrder
 from mesh.protocol.native_resends import Resends
 from wireproto.dafka import ids
-from wireproto.dafka.additions import STATUS_BEGINS_LATER, End
+from wireproto.dafka.additions import STATUS_BEGINS_LATER, DirectRecords, End
 from wireproto.dafka.messages import (
     ConsumerHello,
     DirectHead,
     DirectRecord,
+    Fetch,
     GetHeads,
     Head,
     Record,
@@ -81,14 +82,17 @@ class Hearing:
 
     def look(self) -> None:
         """Ask for what is missing and due."""
+        self._ask(self.order.fetches(trio.current_time()))
+        self.tell()
+
+    def _ask(self, fetches: Iterable[Fetch]) -> None:
         now = trio.current_time()
-        for fetch in self.order.fetches(now):
+        for fetch in fetches:
             allowed = self.resends.allowed(fetch, now)
             if allowed is not None:
                 self._node.send(allowed)
         if self.resends.take_subjects(now):
             self._node.send(self._get_heads)
-        self.tell()
 
     def tell(self) -> None:
         """Call `arrived` if records are ready."""
@@ -110,6 +114,13 @@ class Hearing:
         """An answer to this requester."""
         content = bytes(record.content)
         self.order.on_record(record.address, record.subject, record.sequence, content, trio.current_time())
+
+    def on_direct_records(self, records: DirectRecords) -> None:
+        """An answer to this requester. What follows is asked for at once."""
+        _, address, subject, first, contents = records
+        now = trio.current_time()
+        self.order.on_records(address, subject, first, contents, now)
+        self._ask(self.order.fetches(now, (address,)))
 
     def on_head(self, head: Head) -> None:
         self.order.on_head(head.address, head.subject, head.sequence, trio.current_time())

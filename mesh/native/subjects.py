@@ -11,7 +11,7 @@ from mesh.node import Node
 from mesh.protocol.native_order import Begin, Limits
 from mesh.requests import Requests
 from wireproto.dafka import ids
-from wireproto.dafka.additions import End, TakenUp
+from wireproto.dafka.additions import DirectRecords, End, TakenUp
 from wireproto.dafka.messages import DirectHead, DirectRecord
 
 LIMITS = Limits(
@@ -20,6 +20,7 @@ LIMITS = Limits(
     tries_before_skip=300,
     fetches_at_once=128,
     compared_records=256,
+    fetch_records=8192,
 )
 """Of one topic of a gateway. What a store of several has dropped another one may still have, which starts
 just now: ten minutes pass before it is believed that nobody has it. All stores answer a FETCH, so what they
@@ -33,7 +34,8 @@ class NativeSubjects:
         self.requests = requests
         self._node = node
         self._by_requester: dict[str, Hearing] = {}
-        node.subscribe(ids.DIRECT_HEAD + requests.prefix.encode())
+        for answered in (ids.DIRECT_HEAD, ids.DIRECT_RECORDS):
+            node.subscribe(answered + requests.prefix.encode())
 
     @property
     def life(self) -> str:
@@ -70,6 +72,13 @@ class NativeSubjects:
             self.requests.on_record(record)
         else:
             hearing.on_direct_record(record)
+            hearing.tell()
+
+    def on_direct_records(self, records: DirectRecords) -> None:
+        """What a store answers."""
+        hearing = self._by_requester.get(records.requester)
+        if hearing is not None:
+            hearing.on_direct_records(records)
             hearing.tell()
 
     def on_end(self, end: End) -> None:

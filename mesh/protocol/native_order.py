@@ -3,6 +3,8 @@
 Rules: a record is delivered behind the one before it, or never; nothing is delivered twice; what waits is
 bounded in bytes and records, and what finds no room is asked for again later.
 
+What is delivered lies in runs: records of one address, one behind the other. A reader takes records, or runs.
+
 Theory of operation: every address of the subject that is heard of has a `Stream`, unless the reader does not
 want it. Its first delivered record is the one where the reader has stopped before; or else 0 (from the
 beginning), or the first that is published after the address was first heard of. What a RECORD
@@ -20,7 +22,8 @@ Subscriptions match prefixes, and so do the heads that C stores tell: other subj
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import islice
 from typing import NamedTuple
 from zlib import crc32
 
@@ -36,6 +39,10 @@ MAX_REORDER_BYTES = 32 * 1024 * 1024
 
 MAX_REORDER_RECORDS = 4096
 """How far ahead of the next one a record is kept."""
+
+MAX_RUN_BYTES = 1024 * 1024
+"""Records in a row of one address, with their overhead, that a reader may take at once; what comes in one
+message with the last of them is among them."""
 
 MAX_STREAMS = 65_536
 """Addresses that one native consumer follows; it takes no records of further ones."""
@@ -86,6 +93,8 @@ class Limits(NamedTuple):
     """FETCHes that are made at a time."""
     compared_records: int = 0
     """Of each address, records that were delivered last: another content of one of them is found out."""
+    fetch_records: int = CONSUMER_FETCH_COUNT
+    """Records that one FETCH asks for."""
 
 
 class Delivery(NamedTuple):
@@ -96,12 +105,58 @@ class Delivery(NamedTuple):
     content: bytes
 
 
+class Run:
+    """Records of one address from `sequence` on, each the next one of that before it; `size`: as they are
+    `counted`.
+    """
+
+    __slots__ = ("address", "contents", "sequence", "size")
+
+    def __init__(self, address: str, sequence: int, contents: Collection[bytes]) -> None:
+        self.address = address
+        self.sequence = sequence
+        self.contents = deque(contents)
+        self.size = counted_all(contents)
+
+    @property
+    def following(self) -> int:
+        """The sequence behind the last one."""
+        return self.sequence + len(self.contents)
+
+    def take(self, records: int) -> list[bytes]:
+        """The first so many, which are taken out. Raises IndexError when there are fewer."""
+        taken = [self.contents.popleft() for _ in range(records)]
+        self.sequence += records
+        self.size -= counted_all(taken)
+        return taken
+
+
+def add_to_runs(runs: deque[Run], address: str, sequence: int, contents: Collection[bytes]) -> None:
+    """Put records behind the last ones, in one run with them if they go on there and it is not large."""
+    last = runs[-1] if runs else None
+    if (
+        last is not None
+        and last.following == sequence
+        and last.address == address
+        and last.size < MAX_RUN_BYTES
+    ):
+        last.contents.extend(contents)
+        last.size += counted_all(contents)
+    else:
+        runs.append(Run(address, sequence, contents))
+
+
 DEFAULT_LIMITS = Limits()
 
 
 def counted(content: bytes) -> int:
     """Bytes that a record is counted as."""
     return len(content) + RECORD_OVERHEAD_BYTES
+
+
+def counted_all(contents: Collection[bytes]) -> int:
+    """Bytes that these are counted as together."""
+    return sum(map(len, contents)) + RECORD_OVERHEAD_BYTES * len(contents)
 
 
 class Stream:
@@ -131,22 +186,29 @@ class Stream:
     def lacks(self) -> bool:
         return self.next <= self.last
 
-    def delivers(self, content: bytes) -> int:
-        """The next record is delivered; its sequence."""
-        sequence = self.next
-        if self.checksums:
-            self.checksums[sequence % len(self.checksums)] = crc32(content)
-        self.next = sequence + 1
-        return sequence
+    def delivers(self, contents: Sequence[bytes]) -> int:
+        """The next records are delivered; the sequence of the first."""
+        first = self.next
+        self.next = first + len(contents)
+        count = len(self.checksums)
+        if count:
+            passed = max(0, len(contents) - count)
+            for sequence, content in enumerate(islice(contents, passed, None), first + passed):
+                self.checksums[sequence % count] = crc32(content)
+        return first
 
     def is_another(self, sequence: int, content: bytes) -> bool:
         """Whether a record that is here, or was delivered a short while ago, had another content."""
         if sequence in self.ahead:
             return self.ahead[sequence] != content
-        count = len(self.checksums)
-        if not max(self.first, self.next - count) <= sequence < self.next:
+        if not self.compared_from <= sequence < self.next:
             return False
-        return self.checksums[sequence % count] != crc32(content)
+        return self.checksums[sequence % len(self.checksums)] != crc32(content)
+
+    @property
+    def compared_from(self) -> int:
+        """The first of the delivered records of which a checksum is kept."""
+        return max(self.first, self.next - len(self.checksums))
 
     def heard(self, last: int, now: float, tries: int) -> None:
         """Everything up to `last` was published; no more than so many tries count as fruitless then."""
@@ -174,7 +236,8 @@ class NativeOrder:
         self.subject = subject
         self.requester = requester
         self._begin = begin
-        self.ready: deque[Delivery] = deque()
+        self.ready: deque[Run] = deque()
+        """None of them is empty."""
         self.skipped = 0
         """Records that no store had any more."""
         self.duplicates = 0
@@ -186,6 +249,7 @@ class NativeOrder:
         self._streams: dict[str, Stream] = {}
         self._lacking: dict[str, Stream] = {}
         self._ready_bytes = 0
+        self._ready_records = 0
         self._ahead_bytes = 0
 
     # events -----------------------------------------------------------------------------------------------
@@ -197,7 +261,7 @@ class NativeOrder:
             return
         stream.heard(sequence, now, self._limits.tries_before_skip)
         if sequence == stream.next and sequence not in stream.ahead and self._has_room():
-            self._deliver(address, stream, content, now)
+            self._deliver(address, stream, (content,), now)
         elif sequence < stream.next or sequence in stream.ahead:
             self.duplicates += 1
             if self._limits.compared_records and stream.is_another(sequence, content):
@@ -205,6 +269,47 @@ class NativeOrder:
         else:
             self._keep(stream, sequence, content)
         self._note(address, stream)
+
+    def on_records(
+        self, address: str, subject: str, first: int, contents: Sequence[bytes], now: float
+    ) -> None:
+        """DIRECT-RECORDS: as `on_record` for each."""
+        stream = self._stream(address, subject, first)
+        if stream is None:
+            return
+        last = first + len(contents) - 1
+        if not first <= stream.next <= last or stream.ahead:
+            self._on_others(address, stream, first, contents, now)
+            return
+        stream.heard(last, now, self._limits.tries_before_skip)
+        known = stream.next - first
+        self._on_known(address, stream, first, contents[:known])
+        if self._has_room():
+            self._deliver(address, stream, contents[known:], now)
+        else:
+            self.dropped += len(contents) - known
+        self._note(address, stream)
+
+    def _on_others(
+        self, address: str, stream: Stream, first: int, contents: Sequence[bytes], now: float
+    ) -> None:
+        """Records of which the next one is none, or that meet others that came out of turn."""
+        if first + len(contents) <= stream.next:
+            stream.heard(first + len(contents) - 1, now, self._limits.tries_before_skip)
+            self._on_known(address, stream, first, contents)
+            self._note(address, stream)
+            return
+        for sequence, content in enumerate(contents, first):
+            self.on_record(address, self.subject, sequence, content, now)
+
+    def _on_known(self, address: str, stream: Stream, first: int, contents: Sequence[bytes]) -> None:
+        """Records that were delivered before."""
+        self.duplicates += len(contents)
+        if self._limits.compared_records:
+            start = max(first, stream.compared_from)
+            for sequence, content in enumerate(islice(contents, start - first, None), start):
+                if stream.is_another(sequence, content):
+                    self._note_rewrite(address, sequence)
 
     def on_head(self, address: str, subject: str, sequence: int, now: float) -> None:
         """HEAD or DIRECT-HEAD: everything up to `sequence` was published."""
@@ -229,7 +334,7 @@ class NativeOrder:
     @property
     def behind(self) -> int:
         """Records that were published, as far as is known, and not taken by the reader."""
-        return len(self.ready) + sum(
+        return self._ready_records + sum(
             stream.last + 1 - stream.next for stream in self._streams.values() if stream.lacks
         )
 
@@ -243,21 +348,35 @@ class NativeOrder:
 
     def take(self) -> Delivery:
         """The next record for the reader. Raises IndexError when there is none."""
-        delivery = self.ready.popleft()
-        self._ready_bytes -= counted(delivery.content)
-        return delivery
+        run = self.ready[0]
+        sequence, (content,) = run.sequence, run.take(1)
+        if not run.contents:
+            del self.ready[0]
+        self._ready_bytes -= counted(content)
+        self._ready_records -= 1
+        return Delivery(run.address, sequence, content)
 
-    def fetches(self, now: float) -> list[Fetch]:
-        """The FETCHes that are due."""
+    def take_run(self) -> Run:
+        """The next records of one address. Raises IndexError when there are none."""
+        run = self.ready.popleft()
+        self._ready_bytes -= run.size
+        self._ready_records -= len(run.contents)
+        return run
+
+    def fetches(self, now: float, of: Iterable[str] | None = None) -> list[Fetch]:
+        """The FETCHes that are due, of these addresses or of all."""
         found: list[Fetch] = []
         if not self._has_room():
             return found
         patience = self._limits.tries_before_skip
-        for address, stream in list(self._lacking.items()):
+        for address in list(self._lacking) if of is None else of:
+            stream = self._lacking.get(address)
+            if stream is None:
+                continue
             if len(found) >= self._limits.fetches_at_once:
                 break
             if stream.next in stream.ahead:
-                self._deliver(address, stream, self._take_ahead(stream, stream.next), now)
+                self._deliver(address, stream, (self._take_ahead(stream, stream.next),), now)
             if now < stream.due:
                 continue
             if stream.start > stream.next and stream.tries >= patience:
@@ -268,7 +387,7 @@ class NativeOrder:
             stream.tries += 1
             stream.due = now + stream.interval
             stream.interval = min(stream.interval * 2, CONSUMER_FETCH_LAST_SECONDS)
-            count = min(CONSUMER_FETCH_COUNT, max(1, stream.missing_to() - stream.next + 1))
+            count = min(self._limits.fetch_records, max(1, stream.missing_to() - stream.next + 1))
             stream.asked = stream.next + count - 1
             found.append(Fetch(address, self.requester, self.subject, stream.next, count))
             self._lacking[address] = self._lacking.pop(address)  # others first the next time
@@ -301,23 +420,25 @@ class NativeOrder:
             self._lacking.pop(address, None)
             self._ahead_bytes -= sum(map(counted, stream.ahead.values()))
         if forgotten and self.ready:
-            dropped = [delivery for delivery in self.ready if delivery.address in forgotten]
-            self._ready_bytes -= sum(counted(delivery.content) for delivery in dropped)
-            self.ready = deque(delivery for delivery in self.ready if delivery.address not in forgotten)
+            dropped = [run for run in self.ready if run.address in forgotten]
+            self._ready_bytes -= sum(run.size for run in dropped)
+            self._ready_records -= sum(len(run.contents) for run in dropped)
+            self.ready = deque(run for run in self.ready if run.address not in forgotten)
 
-    def _deliver(self, address: str, stream: Stream, content: bytes, now: float) -> None:
-        """The record that was waited for, and those behind it that are here."""
-        self._put(address, stream, content)
+    def _deliver(self, address: str, stream: Stream, contents: Sequence[bytes], now: float) -> None:
+        """The records that were waited for, and those behind them that are here."""
+        self._put(address, stream, contents)
         while self._has_room() and stream.next in stream.ahead:
-            self._put(address, stream, self._take_ahead(stream, stream.next))
+            self._put(address, stream, (self._take_ahead(stream, stream.next),))
         stream.tries = 0
         stream.interval = CONSUMER_FETCH_FIRST_SECONDS
         # A store may send less than was asked for: what does not follow soon is asked for again.
         stream.due = now if stream.next > stream.asked else now + CONSUMER_FETCH_FIRST_SECONDS
 
-    def _put(self, address: str, stream: Stream, content: bytes) -> None:
-        self.ready.append(Delivery(address, stream.delivers(content), content))
-        self._ready_bytes += counted(content)
+    def _put(self, address: str, stream: Stream, contents: Sequence[bytes]) -> None:
+        add_to_runs(self.ready, address, stream.delivers(contents), contents)
+        self._ready_bytes += counted_all(contents)
+        self._ready_records += len(contents)
 
     def _take_ahead(self, stream: Stream, sequence: int) -> bytes:
         content = stream.ahead.pop(sequence)
@@ -340,7 +461,7 @@ class NativeOrder:
         stream.next, stream.start, stream.tries, stream.due = first, -1, 0, now
         stream.first = first
         if first in stream.ahead:
-            self._deliver(address, stream, self._take_ahead(stream, first), now)
+            self._deliver(address, stream, (self._take_ahead(stream, first),), now)
 
     def _note(self, address: str, stream: Stream) -> None:
         if stream.lacks:

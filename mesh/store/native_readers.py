@@ -10,7 +10,7 @@ pace. Of one reader and address one FETCH is answered at a time, and the latest 
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import trio
@@ -21,6 +21,7 @@ from mesh.protocol.native_keeping import NativeKeeping
 from mesh.protocol.publications import Publication, Publications
 from mesh.store import ranges
 from mesh.store.db import Database
+from mesh.store.native_sending import NATIVE_RECORDS_PER_SECOND, NATIVE_SEND_BYTES, NativeSending
 from mesh.store.published import PublishedRecords
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
@@ -31,7 +32,7 @@ from wireproto.dafka.additions import (
     PublishEntry,
     Request,
 )
-from wireproto.dafka.messages import DirectHead, DirectRecordEncoder, Fetch, GetHeads, Head
+from wireproto.dafka.messages import DirectHead, Fetch, GetHeads, Head
 
 NATIVE_READERS = 2
 """Native readers that are answered at once; others wait in the queue."""
@@ -41,15 +42,6 @@ MAX_QUEUED_NATIVE_READS = 256
 
 MAX_NATIVE_FETCH_RECORDS = 100_000
 """Records for one FETCH: C consumers ask for so many, and not for the rest before something new comes."""
-
-NATIVE_SEND_RECORDS = 256
-NATIVE_SEND_BYTES = 1024 * 1024
-"""Records and bytes sent at a time; then the sender rests, so that the reader's queue does not overflow and
-others get their turn."""
-
-NATIVE_RECORDS_PER_SECOND = 100_000
-NATIVE_BYTES_PER_SECOND = 128 * 1024 * 1024
-"""The fastest that one native reader is sent records."""
 
 HEADS_AT_ONCE = 256
 """DIRECT-HEADs sent at a time."""
@@ -212,24 +204,24 @@ class NativeReaders:
         """Raises `StoreCorrupt`."""
         address, following = asked.address, asked.sequence
         last = _last_of(asked)
-        encoder = DirectRecordEncoder(asked.requester, "", address, asked.subject)
+        sending = NativeSending(self._node.publisher, asked)
         while True:
             kept = self._keeping.get(address)
             if kept is None or following < kept.first:
                 return
-            end = min(last, kept.head, following + NATIVE_SEND_RECORDS - 1)
+            end = min(last, kept.head, following + sending.at_once - 1)
             if following > end:
                 break
             contents = await trio.to_thread.run_sync(
                 partial(ranges.read_records, self._database, address, following, end, NATIVE_SEND_BYTES)
             )
-            following = await self._send(encoder, following, contents)
+            following = await sending.send(following, contents)
         self._node.send(DirectHead(asked.requester, address, asked.subject, kept.head))
 
     async def _send_values(self, asked: Fetch) -> None:
         """Those of a partition. Raises `StoreCorrupt`."""
         address, following, last = asked.address, asked.sequence, _last_of(asked)
-        encoder = DirectRecordEncoder(asked.requester, "", address, asked.subject)
+        sending = NativeSending(self._node.publisher, asked)
         while following <= last:
             publication = self.publications.get(address)
             if publication is None or publication.subject != asked.subject:
@@ -237,8 +229,7 @@ class NativeReaders:
             contents = await self._values(asked, publication, following, last)
             if not contents:
                 break
-            for some in _slices(contents):
-                following = await self._send(encoder, following, some)
+            following = await sending.send(following, contents)
             self.published_records += len(contents)
         publication = self.publications.get(address)
         if publication is not None and publication.head >= 0:
@@ -251,7 +242,7 @@ class NativeReaders:
         if first < publication.start:
             if self._hears_ends(asked):
                 return []  # the log start has moved: it asks again
-            return [b""] * min(last + 1 - first, publication.start - first, NATIVE_SEND_RECORDS)
+            return [b""] * min(last + 1 - first, publication.start - first, ranges.MAX_RANGE_RECORDS)
         piece = publication.piece_at(first)
         if piece is None:
             return []
@@ -261,28 +252,7 @@ class NativeReaders:
             self.on_corrupt(piece.segment)
             raise
 
-    async def _send(self, encoder: DirectRecordEncoder, following: int, contents: Sequence[bytes]) -> int:
-        """Send some, and rest; the sequence behind them."""
-        # A read that was under way when the store was stopped ends here: the sockets may be closed.
-        await trio.lowlevel.checkpoint_if_cancelled()
-        for content in contents:
-            self._node.publisher.send(encoder.frames(following, content))
-            following += 1
-        size = sum(map(len, contents))
-        await trio.sleep(max(len(contents) / NATIVE_RECORDS_PER_SECOND, size / NATIVE_BYTES_PER_SECOND))
-        return following
-
 
 def _last_of(asked: Fetch) -> int:
     """The last sequence that a FETCH is answered with."""
     return asked.sequence + min(asked.count, MAX_NATIVE_FETCH_RECORDS) - 1
-
-
-def _slices(contents: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """Pieces that are sent at a time."""
-    start = size = 0
-    for end, content in enumerate(contents, 1):
-        size += len(content)
-        if size >= NATIVE_SEND_BYTES or end - start == NATIVE_SEND_RECORDS or end == len(contents):
-            yield contents[start:end]
-            start, size = end, 0

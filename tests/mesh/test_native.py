@@ -22,11 +22,13 @@ from mesh.store.store import Store, StoreSettings
 from mesh.store.verify import verify_database
 from tests.mesh.native_mesh import NativeMesh, contents, produce, receive, run, until
 from tests.unit.mesh.store.sample import batch
+from wireproto.dafka import ids
 from wireproto.dafka.additions import (
     STATUS_BEGINS_LATER,
     AddressStatus,
     Announcement,
     Answer,
+    DirectRecords,
     End,
     NativeTopic,
     OpenEntry,
@@ -284,6 +286,43 @@ def test_a_store_tells_the_head_behind_each_answer(tmp_path: Path) -> None:
         peer.node.send(Fetch(producer.address, "R1", "t", 5, 1000))
         await peer.until(lambda heard: bool(heard) and isinstance(heard[-1], DirectHead))
         assert [each.sequence for each in peer.heard] == [*range(5, 1005), 1999]
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    ("subscribed", "is_together"),
+    [("0123456789ABCDEF0123456789ABCDEF", True), ("0123456789ABCDEF", True), ("0123456789ABCDE", False)],
+    ids=["its name", "its life", "something else"],
+)
+def test_whoever_takes_many_records_together_gets_them_so(
+    tmp_path: Path, subscribed: str, is_together: bool
+) -> None:
+    requester = "0123456789ABCDEF0123456789ABCDEF"
+    records = [*contents(3000), b"", b"x" * (2 * 1024 * 1024), b"after a large one"]
+
+    async def test(mesh: NativeMesh) -> None:
+        await mesh.store("one")
+        producer = await mesh.producer()
+        await produce(producer, records)
+        mesh.leave(producer.node)
+        peer = Peer(mesh, DirectRecord, DirectRecords, DirectHead)
+        peer.node.subscribe(ids.DIRECT_RECORDS + subscribed.encode())
+        await peer.join(mesh)
+        await peer.until(bool, GetHeads("t", requester))
+        peer.heard.clear()
+        peer.node.send(Fetch(producer.address, requester, "t", 5, 100_000))
+        await peer.until(lambda heard: bool(heard) and isinstance(heard[-1], DirectHead))
+        *told, head = peer.heard
+        assert head == DirectHead(requester, producer.address, "t", len(records) - 1)
+        if not is_together:
+            assert [one.content for one in told] == records[5:]
+            return
+        assert {type(one) for one in told} == {DirectRecords}
+        assert [content for one in told for content in one.contents] == records[5:]
+        firsts = [one.sequence for one in told]
+        assert firsts == [5 + sum(len(one.contents) for one in told[:number]) for number in range(len(told))]
+        assert len(told) == 3, "2,048, what follows up to the large one, and the last"
 
     run(tmp_path, test)
 

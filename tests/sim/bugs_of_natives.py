@@ -28,10 +28,9 @@ def _progress_outside_the_log() -> AbstractContextManager[object]:
     remembered: dict[int, int] = {}
     done = Intake._done
 
-    def noting(self: Intake, fed: Fed) -> Any:
-        delivery = done(self, fed)
-        remembered[fed.known.producer_id] = delivery.sequence + 1
-        return delivery
+    def noting(self: Intake, fed: Fed, records: int) -> None:
+        remembered[fed.known.producer_id] = fed.waiting[0].sequence + records
+        done(self, fed, records)
 
     def of_memory(_partition: Any, known: KnownAddress) -> int:
         return remembered.get(known.producer_id, 0)

@@ -56,6 +56,7 @@ class SimNode:
         self.publisher = SimPublisher(self)
         self.malformed = 0
         self.sender = None
+        self.is_keyed = False
         self.held: list[Sequence[bytes]] = []
         self.prefixes: tuple[bytes, ...] = ()
         self._handlers: dict[type[Any], Callable[[Any], None]] = {}

@@ -1,7 +1,7 @@
 """The ids of messages: the byte that a header frame begins with, and so do the subscriptions to a message.
 
 A request of our own has an upper-case id, its answer the same letter in lower case (VERIFY has the answer of
-ROWS, a directed FETCH has END).
+ROWS, a directed FETCH has END); `d` is many `D` in one.
 """
 
 # Dafka's own messages, as the C nodes send them.
@@ -35,6 +35,9 @@ END = b"N"
 
 # What gateways tell all stores.
 TAKEN_UP = b"Z"
+
+# What stores answer to a FETCH of native records, to whoever subscribes to it.
+DIRECT_RECORDS = b"d"
 
 LIST_REQUESTS = (OPEN, SEAL, CLOSE, DELETE, COPY, BEGINNINGS, PUBLISH)
 """Those that carry a list, and whose answer has a status for each entry."""

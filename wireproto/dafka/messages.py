@@ -9,6 +9,7 @@ RECORD, DIRECT-RECORD and ACK are on the hot path, one each per batch and member
 
 import struct
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from wireproto.dafka import fields, ids
@@ -209,6 +210,10 @@ class DirectRecordEncoder(RecordEncoder):
 Decoder = Callable[[str, Cursor], Any]
 """(topic, cursor at the fields) -> message."""
 
+MAX_KNOWN_PREFIXES = 1024
+"""Headers of RECORDs, and of DIRECT-RECORDs, that are remembered as they were read, without their sequence:
+those of one address differ in nothing else."""
+
 _DECODERS: dict[int, Callable[[bytes], Any]] = {}
 """Messages of one frame: header frame -> message."""
 
@@ -325,41 +330,54 @@ def _decode_ack(header: bytes) -> Ack:
     return Ack(address, store, text(header[subject_at:end]), sequence, nonce)
 
 
-def _last_sequence(header: bytes, position: int) -> int:
-    if len(header) != position + 8:
-        raise MalformedMessage(f"{len(header) - position} bytes where the sequence should be")
-    sequence: int = _SEQUENCE.unpack_from(header, position)[0]
+def _last_sequence(header: bytes) -> int:
+    sequence: int = _SEQUENCE.unpack_from(header, len(header) - _SEQUENCE.size)[0]
     if sequence < 0:
         raise MalformedMessage("sequence over 2^63 - 1")
     return sequence
 
 
-def _record_fields(header: bytes, longest_topic: int) -> tuple[bytes, str, bytes, int]:
-    """(topic, address, subject, sequence) of a RECORD's or DIRECT-RECORD's header."""
-    nul = header.find(b"\0", 1, longest_topic + 2)
+def _record_fields(prefix: bytes, longest_topic: int) -> tuple[bytes, str, bytes]:
+    """(topic, address, subject) of a RECORD's or DIRECT-RECORD's header without its sequence."""
+    nul = prefix.find(b"\0", 1, longest_topic + 2)
     address_at = nul + 3
-    if nul < 0 or len(header) < address_at or header[nul + 1] != fields.VERSION:
+    if nul < 0 or len(prefix) < address_at or prefix[nul + 1] != fields.VERSION:
         raise MalformedMessage("record without NUL, version 1 or address")
-    address_end = address_at + header[nul + 2]
-    if len(header) <= address_end:
+    address_end = address_at + prefix[nul + 2]
+    if len(prefix) <= address_end:
         raise MalformedMessage("truncated address")
-    subject_end = address_end + 1 + header[address_end]
-    sequence = _last_sequence(header, subject_end)
-    address = checked_name(text(header[address_at:address_end]))
-    return header[1:nul], address, header[address_end + 1 : subject_end], sequence
+    subject_end = address_end + 1 + prefix[address_end]
+    if len(prefix) != subject_end:
+        raise MalformedMessage(f"{len(prefix) - subject_end + 8} bytes where the sequence should be")
+    address = checked_name(text(prefix[address_at:address_end]))
+    return prefix[1:nul], address, prefix[address_end + 1 : subject_end]
+
+
+@lru_cache(MAX_KNOWN_PREFIXES)
+def _record_prefix(prefix: bytes) -> tuple[str, str]:
+    """(address, subject) of a RECORD's header without its sequence."""
+    topic, address, subject = _record_fields(prefix, fields.MAX_TOPIC_BYTES)
+    if subject != topic:
+        raise MalformedMessage("RECORD: topic and subject differ")
+    return address, text(subject)
+
+
+@lru_cache(MAX_KNOWN_PREFIXES)
+def _direct_record_prefix(prefix: bytes) -> tuple[str, str, str, str]:
+    """(requester, store, address, subject) of a DIRECT-RECORD's header without its sequence."""
+    topic, address, subject = _record_fields(prefix, fields.MAX_PAIR_BYTES)
+    requester, store = split_answer_topic(text(topic))
+    return requester, store, address, text(subject)
 
 
 def _decode_record(header: bytes, content: Buffer) -> Record:
-    topic, address, subject, sequence = _record_fields(header, fields.MAX_TOPIC_BYTES)
-    if subject != topic:
-        raise MalformedMessage("RECORD: topic and subject differ")
-    return Record(address, text(subject), sequence, content)
+    address, subject = _record_prefix(header[: -_SEQUENCE.size])
+    return Record(address, subject, _last_sequence(header), content)
 
 
 def _decode_direct_record(header: bytes, content: Buffer) -> DirectRecord:
-    topic, address, subject, sequence = _record_fields(header, fields.MAX_PAIR_BYTES)
-    requester, store = split_answer_topic(text(topic))
-    return DirectRecord(requester, store, address, text(subject), sequence, content)
+    requester, store, address, subject = _direct_record_prefix(header[: -_SEQUENCE.size])
+    return DirectRecord(requester, store, address, subject, _last_sequence(header), content)
 
 
 def _head(topic: str, cursor: Cursor) -> Head:

@@ -50,6 +50,13 @@ class GrowingBatch:
         _append_record(self.body, self.count, fields, self.base_timestamp)
         self.count += 1
 
+    def append_encoded(self, record: bytes, timestamp: int) -> None:
+        """Add a record that is encoded for this place; its time is that of the first one."""
+        if not self.count:
+            self.base_timestamp = self.max_timestamp = timestamp
+        self.body += record
+        self.count += 1
+
     def finish(
         self,
         *,
@@ -121,21 +128,21 @@ def _append_record(out: bytearray, offset_delta: int, fields: RecordFields, base
     delta = timestamp - base_timestamp
     # An unrolled loop: `__consumer_offsets` has a record for each commit of every consumer.
     body = bytearray(b"\x00")
-    body += _VARINTS[delta] if 0 <= delta < _SHORT_VARINTS else _varint(delta)
-    body += _VARINTS[offset_delta] if offset_delta < _SHORT_VARINTS else _varint(offset_delta)
+    body += _VARINTS[delta] if 0 <= delta < _SHORT_VARINTS else varint(delta)
+    body += _VARINTS[offset_delta] if offset_delta < _SHORT_VARINTS else varint(offset_delta)
     for data in (key, value):
         if data is None:
             body += _NULL
         else:
             size = len(data)
-            body += _VARINTS[size] if size < _SHORT_VARINTS else _varint(size)
+            body += _VARINTS[size] if size < _SHORT_VARINTS else varint(size)
             body += data
     if headers:
         _append_headers(body, headers)
     else:
         body += _VARINTS[0]
     size = len(body)
-    out += _VARINTS[size] if size < _SHORT_VARINTS else _varint(size)
+    out += _VARINTS[size] if size < _SHORT_VARINTS else varint(size)
     out += body
 
 
@@ -154,11 +161,18 @@ def _append_nullable_bytes(out: bytearray, data: bytes | None) -> None:
     out += data
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """A signed varint in zigzag encoding. Raises ValueError for a value over 64 bits."""
+    if 0 <= value < _SHORT_VARINTS:
+        return _VARINTS[value]
+    return _encoded(value)
+
+
+def _encoded(value: int) -> bytes:
     out = bytearray()
     write_varint(value, out)
     return bytes(out)
 
 
-_VARINTS: Final = tuple(map(_varint, range(_SHORT_VARINTS)))
-_NULL: Final = _varint(-1)
+_VARINTS: Final = tuple(map(_encoded, range(_SHORT_VARINTS)))
+_NULL: Final = _encoded(-1)

@@ -57,6 +57,7 @@ from wireproto.dafka.additions import (
     CloseEntry,
     Copy,
     DeleteEntry,
+    DirectRecords,
     End,
     Found,
     Keep,
@@ -200,7 +201,14 @@ def answers(answer_id: bytes) -> st.SearchStrategy[Answer]:
 
 ANSWERS = st.one_of([answers(ids.answer_id(letter)) for letter in ENTRIES])
 LISTS = built(Listed, NAMES, NAMES, lists(st.tuples(known(SEGMENTS), known(STATUSES))), NONCES)
-OTHERS = [known(made) for kind, made in MESSAGES.items() if kind not in (Request, Answer, Listed)]
+TOGETHER = st.one_of(
+    built(DirectRecords, NAMES, NAMED, st.just("orders"), SEQUENCES, CONTENTS.map(lambda one: (one,))),
+    built(DirectRecords, NAMES, NAMED, st.just("orders"), st.integers(0, 9), lists(CONTENTS).filter(bool)),
+)
+OTHERS = [
+    *(known(made) for kind, made in MESSAGES.items() if kind not in (Request, Answer, Listed, DirectRecords)),
+    TOGETHER,
+]
 TYPES = [
     answers(ids.OPENED),
     answers(ids.SEALED),

@@ -17,6 +17,7 @@ from wireproto.dafka.additions import (
     Answer,
     Digest,
     Digested,
+    DirectRecords,
     End,
     Found,
     GetRows,
@@ -83,7 +84,7 @@ def test_who_asks_hears_every_answer_and_a_gateway_what_its_writers_are_told(con
         requests = Requests(node)
         producer, subjects = Producer(node, requests), NativeSubjects(node, requests)
         asking = ANSWERS | {End, DirectRecord}
-        hears = asking | {Ack, Fetch, messages.DirectHead}
+        hears = asking | {Ack, Fetch, messages.DirectHead, DirectRecords}
         assert set(requests_routes(requests)) == asking
         assert set(gateway_routes(requests, producer, subjects)) == hears
         assert set(gateway_routes(requests, producer, subjects, print)) == hears | {Ping}

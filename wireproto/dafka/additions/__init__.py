@@ -78,6 +78,11 @@ from wireproto.dafka.additions.taking import (
     pack_topics,
     read_topics,
 )
+from wireproto.dafka.additions.together import (
+    MAX_RECORDS_TOGETHER,
+    DirectRecords,
+    DirectRecordsEncoder,
+)
 from wireproto.dafka.additions.verifying import Verified, Verify
 
 __all__ = [
@@ -98,6 +103,7 @@ __all__ = [
     "LOOKUP_OFFSET",
     "LOOKUP_TIMESTAMP",
     "MAX_NATIVE_TOPICS_TOLD",
+    "MAX_RECORDS_TOGETHER",
     "NOTHING_REMEMBERED",
     "NO_EPOCH",
     "PIECE_BYTES",
@@ -125,6 +131,8 @@ __all__ = [
     "DeleteEntry",
     "Digest",
     "Digested",
+    "DirectRecords",
+    "DirectRecordsEncoder",
     "End",
     "Found",
     "GetRows",

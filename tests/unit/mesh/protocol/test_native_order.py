@@ -3,6 +3,8 @@
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mesh.protocol import native_order
 from mesh.protocol.native_order import (
@@ -11,6 +13,7 @@ from mesh.protocol.native_order import (
     MAX_CONSUMER_FETCHES,
     MAX_REORDER_RECORDS,
     TRIES_BEFORE_SKIP,
+    Delivery,
     Limits,
     NativeOrder,
     from_first,
@@ -24,6 +27,19 @@ A, B = "A1", "B2"
 
 def content(sequence: int) -> bytes:
     return b"record %d" % sequence
+
+
+def taken_from(order: NativeOrder) -> list[Delivery]:
+    taken = []
+    while order.ready:
+        taken.append(order.take())
+    return taken
+
+
+def waiting(order: NativeOrder) -> list[tuple[str, int]]:
+    return [
+        (run.address, run.sequence + number) for run in order.ready for number in range(len(run.contents))
+    ]
 
 
 class Consumer:
@@ -41,7 +57,7 @@ class Consumer:
         self.order.on_head(address, "t", sequence, self.now)
 
     def delivered(self, address: str = A) -> list[int]:
-        taken = [self.order.take() for _ in range(len(self.order.ready))]
+        taken = taken_from(self.order)
         assert all(each.content == content(each.sequence) for each in taken)
         return [each.sequence for each in taken if each.address == address]
 
@@ -282,7 +298,7 @@ def test_a_slow_reader_is_not_flooded() -> None:
     consumer = Consumer(limits=Limits(ready_bytes=2 * (RECORD_OVERHEAD_BYTES + 8)))
     consumer.hears(1, 2, 3)
     consumer.hears(0)
-    assert len(consumer.order.ready) == 2
+    assert waiting(consumer.order) == [(A, 0), (A, 1)]
     assert consumer.asks(1.0) == []
     assert consumer.delivered() == [0, 1]
     consumer.asks(0.1)
@@ -314,10 +330,10 @@ def test_the_reader_says_where_an_address_begins_or_that_it_does_not_want_it() -
     for sequence in (1, 2, 3, 4):
         order.on_record(A, "t", sequence, content(sequence), 0.0)
         order.on_record(B, "t", sequence, content(sequence), 0.0)
-    assert [(one.address, one.sequence) for one in order.ready] == [(A, 3), (A, 4)]
+    assert waiting(order) == [(A, 3), (A, 4)]
     begins[B] = 5
     order.on_record(B, "t", 5, content(5), 0.0)
-    assert [one.sequence for one in order.ready if one.address == B] == [5]
+    assert waiting(order) == [(A, 3), (A, 4), (B, 5)]
 
 
 def test_what_is_forgotten_begins_anew_and_nothing_of_it_waits() -> None:
@@ -328,7 +344,7 @@ def test_what_is_forgotten_begins_anew_and_nothing_of_it_waits() -> None:
         order.on_record(B, "t", sequence, content(sequence), 0.0)
     begins[A] = 1
     order.forget([A])
-    assert [(one.address, one.sequence) for one in order.ready] == [(B, 0), (B, 1)]
+    assert waiting(order) == [(B, 0), (B, 1)]
     assert all(fetch.address == B for fetch in order.fetches(1.0))
     order.on_record(A, "t", 1, content(1), 1.0)
     assert [order.take()[:2] for _ in range(3)] == [(B, 0), (B, 1), (A, 1)]
@@ -353,3 +369,74 @@ def test_so_many_are_asked_for_at_once_and_others_the_next_time() -> None:
         order.on_head(address, "t", 3, 0.0)
     asked = [fetch.address for _ in range(3) for fetch in order.fetches(0.0)]
     assert sorted(asked) == ["A", "B", "C", "D", "E"]
+
+
+# many at once -----------------------------------------------------------------------------------------------
+
+PARTS = st.lists(
+    st.tuples(st.sampled_from((A, B)), st.integers(0, 40), st.integers(1, 12), st.integers(0, 9)), max_size=12
+)
+"""Address, first sequence, how many, and which of them has another content, if there are so many."""
+
+
+@given(PARTS, st.sampled_from((0, 4, 16)), st.booleans())
+def test_many_at_once_are_as_one_by_one(
+    parts: list[tuple[str, int, int, int]], compared: int, takes_at_once: bool
+) -> None:
+    limits = Limits(compared_records=compared)
+    together, each = Consumer(limits=limits).order, Consumer(limits=limits).order
+    delivered: list[list[Delivery]] = [[], []]
+    for now, (address, first, count, another) in enumerate(parts):
+        contents = [content(sequence) for sequence in range(first, first + count)]
+        if another < count:
+            contents[another] += b", another"
+        together.on_records(address, "t", first, contents, now)
+        for sequence, one in enumerate(contents, first):
+            each.on_record(address, "t", sequence, one, now)
+        assert waiting(together) == waiting(each)
+        assert together.behind == each.behind
+        assert together.rewrites == each.rewrites
+        assert (together.duplicates, together.dropped) == (each.duplicates, each.dropped)
+        assert together._ready_bytes == each._ready_bytes
+        if takes_at_once:
+            delivered[0] += taken_from(together)
+            delivered[1] += taken_from(each)
+        assert together.fetches(now) == each.fetches(now)
+    delivered[0] += taken_from(together)
+    delivered[1] += taken_from(each)
+    assert delivered[0] == delivered[1]
+    assert together._ready_bytes == each._ready_bytes == 0
+
+
+def test_many_at_once_find_room_together_or_not_at_all() -> None:
+    consumer = Consumer(limits=Limits(ready_bytes=1))
+    consumer.order.on_records(A, "t", 0, [content(0), content(1)], 0.0)
+    consumer.order.on_records(A, "t", 1, [content(1), content(2), content(3)], 0.0)
+    assert (consumer.order.duplicates, consumer.order.dropped) == (1, 2)
+    assert consumer.delivered() == [0, 1]
+    assert consumer.asks(1.0) == [(2, 2)]
+
+
+def test_a_run_is_taken_as_it_came_and_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = Consumer()
+    consumer.hears(0, 1)
+    consumer.hears(0, address=B)
+    consumer.hears(2)
+    run = consumer.order.take_run()
+    assert (run.address, run.sequence, list(run.contents)) == (A, 0, [content(0), content(1)])
+    assert run.size == 2 * (len(content(0)) + RECORD_OVERHEAD_BYTES)
+    assert consumer.order.behind == 2
+    monkeypatch.setattr(native_order, "MAX_RUN_BYTES", 1)
+    consumer.hears(3)
+    assert [(run.address, run.sequence) for run in consumer.order.ready] == [(B, 0), (A, 2), (A, 3)]
+
+
+def test_what_follows_of_one_address_is_asked_for_when_what_was_asked_for_is_here() -> None:
+    consumer = Consumer(limits=Limits(fetch_records=2))
+    consumer.head(9)
+    consumer.head(9, address=B)
+    assert [(one.address, one.sequence) for one in consumer.order.fetches(0.0)] == [(A, 0), (B, 0)]
+    consumer.order.on_records(A, "t", 0, [content(0)], 0.0)
+    assert consumer.order.fetches(0.0, (A,)) == [], "the other one is on its way"
+    consumer.order.on_records(A, "t", 1, [content(1)], 0.0)
+    assert consumer.order.fetches(0.0, (A, "never heard of")) == [Fetch(A, "R1", "t", 2, 2)]

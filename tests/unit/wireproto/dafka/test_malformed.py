@@ -45,6 +45,11 @@ TAKEN = b"\0\2A9" + SEQUENCE
 ABORTED = PUBLISH[-28:]
 
 
+def together(count: int, content: bytes, first: bytes = SEQUENCE) -> list[bytes]:
+    """DIRECT-RECORDS of so many."""
+    return [b"dR7\0\1\2A9\1t" + first + count.to_bytes(4, "big"), content]
+
+
 def asking(message_id: bytes, *entries: bytes) -> list[bytes]:
     """A request with a list."""
     packed = b"".join(len(entry).to_bytes(4, "big") + entry for entry in entries)
@@ -100,6 +105,16 @@ BROKEN: dict[str, list[bytes]] = {
     "an ACK with content": [*GOOD["ACK"], b""],
     "a record without content": GOOD["RECORD"][:1],
     "a direct record without content": GOOD["DIRECT-RECORD"][:1],
+    "direct records without content": GOOD["DIRECT-RECORDS"][:1],
+    "direct records of none": together(0, b""),
+    "4097 direct records": together(4097, bytes(4 * 4097)),
+    "direct records beyond the last sequence": together(2, bytes(8), b"\x7f" + b"\xff" * 7),
+    "direct records with too few lengths": together(2, bytes(4)),
+    "direct records with too few contents": together(2, b"\0\0\0\1\0\0\0\1x"),
+    "direct records with too many contents": together(1, b"\0\0\0\1xy"),
+    "direct records with a length over 4 GB": together(2, b"\xff" * 8),
+    "direct records from a store": [b"dR7/S1\0\1\2A9\1t" + SEQUENCE + b"\0\0\0\1", bytes(4)],
+    "direct records with a byte too many": [GOOD["DIRECT-RECORDS"][0] + b"\0", GOOD["DIRECT-RECORDS"][1]],
     "rows without content": GOOD["ROWS/ANSWER"][:1],
     "an ACK for 5,000 bytes": [b"K" + b"a" * 5000 + b"\0\1\1t" + SEQUENCE],
     "a FETCH for 5,000 bytes": [b"F" + b"a" * 5000 + b"\0\1\2R7\1t" + SEQUENCE + b"\0\0\0\1"],
@@ -263,6 +278,8 @@ def test_the_table_breaks_one_thing_at_a_time() -> None:
     assert decode([b"S@S1/\0\1\2R7\0\0\0\1\0\0\0\7" + SEAL]).store == "S1"
     assert decode(asking(b"S", SEAL)).store == "S1"
     assert len(decode(asking(b"S", *[SEAL] * MAX_LIST_ENTRIES)).entries) == MAX_LIST_ENTRIES
+    assert decode(together(2, b"\0\0\0\0\0\0\0\1x")).contents == (b"", b"x")
+    assert len(decode(together(4096, bytes(4 * 4096))).contents) == 4096
     assert SealEntry.unpack(SEAL) == ("A9", 4)
     for place, at in ((NOWHERE, NOTHING_REMEMBERED), (PLACE, Remembered("H1", "G1", 5))):
         entries: dict[bytes, Any] = {
@@ -484,7 +501,7 @@ def test_any_frames_are_a_message_or_malformed(frames: list[bytes]) -> None:
     accepted_encodes_to_the_same(frames)
 
 
-IDS = [bytes((letter,)) for letter in b"MHKFDEGWLOoSsCcXxYyBbPpQqRrVTtIiNUuJj"]
+IDS = [bytes((letter,)) for letter in b"MHKFDEGWLOoSsCcXxYyAaBbPpQqRrVTtIiNUuJjZd"]
 PARTS = st.one_of(
     st.sampled_from(
         [b"\0\1", b"@S1/", b"R7/S1", b"A9", b"\2A9", b"\2R7", b"\1t", b"\0\0\0\1", b"\0\0\0\x10"]

@@ -22,6 +22,7 @@ from wireproto.dafka.additions import (
     DeleteEntry,
     Digest,
     Digested,
+    DirectRecords,
     End,
     Found,
     GetRows,
@@ -231,6 +232,14 @@ MESSAGES: dict[type[Any], st.SearchStrategy[Any]] = {
         Recalled, NAMES, NAMES, st.integers(0, 255), STRINGS, PLACES, KEPT_ENTRIES, st.booleans(), NONCES
     ),
     End: built(End, NAMES, NAMES, STATUSES),
+    DirectRecords: built(
+        DirectRecords,
+        NAMES,
+        NAMES,
+        STRINGS,
+        st.integers(0, MAX_SEQUENCE - 8),
+        st.lists(BYTES, min_size=1, max_size=8).map(tuple),
+    ),
     TakenUp: st.one_of(
         built(TakenUp, STRINGS, tuples(NATIVE_TOPICS), st.just(())),
         built(
@@ -405,6 +414,10 @@ TOO_LONG: dict[str, Any] = {
     "no sequence in an ACK": Ack("A9", "S1", "t", -1),
     "no sequence in a HEAD": Head("A9", "t", -1),
     "no sequence in a record": Record("A9", "t", -1, b""),
+    "direct records of none": DirectRecords("R7", "A9", "t", 5, ()),
+    "4097 direct records": DirectRecords("R7", "A9", "t", 5, (b"",) * 4097),
+    "direct records beyond the last sequence": DirectRecords("R7", "A9", "t", MAX_SEQUENCE, (b"",) * 2),
+    "direct records before 0": DirectRecords("R7", "A9", "t", -1, (b"",)),
     "no sequence in a direct record": DirectRecord("R7", "", "A9", "t", -1, b""),
     "a head below none": End("R7", "S1", AddressStatus("A9", 0, -2)),
     "a byte cap for a FETCH of nobody": Fetch("A9", "R7", "t", 5, 1, "", 1024),
@@ -422,7 +435,7 @@ TOO_LONG: dict[str, Any] = {
 def test_what_nobody_would_decode_is_not_encoded(message: Any) -> None:
     with pytest.raises(
         ValueError,
-        match=r"holds at most|not a name|not names|not a sequence|names its store|needs a store|range",
+        match=r"holds at most|not (a name|names|a sequence)|names its store|needs a store|range|together",
     ):
         message.frames()
 
