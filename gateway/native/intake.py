@@ -304,9 +304,9 @@ class Intake:
             run = order.take_run()
             fed = self.fed.get(run.address)
             if fed is not None:
-                add_to_runs(fed.waiting, run.address, run.sequence, run.contents)
+                size = add_to_runs(fed.waiting, run.address, run.sequence, run.contents)
                 self._having[run.address] = None
-                self._count(fed, len(run.contents), run.size)
+                self._count(fed, len(run.contents), size)
 
     def _note_rewrites(self) -> None:
         for address, sequence in islice(self.rewrites.items(), self._rewrites_said, None):

@@ -26,15 +26,7 @@ one, and it is learned again with its next request."""
 
 NATIVES = (Role.PRODUCER, Role.READER)
 _PUBLISHED = (ids.RECORD, ids.HEAD)
-_DIRECTED = (
-    ids.ACK,
-    ids.FETCH,
-    ids.DIRECT_RECORD,
-    ids.DIRECT_RECORDS,
-    ids.DIRECT_HEAD,
-    ids.STORE_HELLO,
-    ids.END,
-)
+_DIRECTED = (ids.ACK, ids.FETCH, ids.DIRECT_RECORD, ids.DIRECT_HEAD, ids.STORE_HELLO, ids.END)
 
 
 class Hearing:

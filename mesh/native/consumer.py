@@ -29,7 +29,7 @@ class NativeConsumer:
         self._is_open = True
         for answered in (ids.DIRECT_RECORD, ids.DIRECT_HEAD, ids.STORE_HELLO, ids.END):
             node.subscribe(answered + self.requester.encode())
-        # With keys, a store from before there was this message shuts out the reader that subscribes to it.
+        # With keys it is for gateways: whoever subscribes to it has what is for that name sent so.
         if not node.is_keyed:
             node.subscribe(ids.DIRECT_RECORDS + self.requester.encode())
         node.route(

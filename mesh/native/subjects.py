@@ -20,7 +20,8 @@ LIMITS = Limits(
     tries_before_skip=300,
     fetches_at_once=128,
     compared_records=256,
-    fetch_records=8192,
+    compared_ahead=4096,
+    fetch_records=4096,
 )
 """Of one topic of a gateway. What a store of several has dropped another one may still have, which starts
 just now: ten minutes pass before it is believed that nobody has it. All stores answer a FETCH, so what they

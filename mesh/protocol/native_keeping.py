@@ -92,6 +92,8 @@ class Kept:
     chunks: deque[Chunk] = field(default_factory=deque)
     emptied: float = 0.0
     """When the last record was written of those that went last."""
+    largest: float = math.inf
+    """No record has more bytes; of one that the disk kept that is not known."""
     taken: dict[str, int] = field(default_factory=dict)
     """Topic -> the first record that it does not have. Not on the disk: gateways tell it again."""
 
@@ -186,8 +188,9 @@ class NativeKeeping:
         """A record is durable; sequences of an address ascend. `now` in seconds since 1970."""
         kept = self._kept.get(address)
         if kept is None:
-            kept = Kept(address, subject, sequence, sequence - 1)
+            kept = Kept(address, subject, sequence, sequence - 1, largest=0)
             self.add(kept)
+        kept.largest = max(kept.largest, size)
         size += NATIVE_KEY_BYTES
         chunk = kept.chunks[-1] if kept.chunks else None
         if chunk is None or self._is_ended(chunk, now):

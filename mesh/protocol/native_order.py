@@ -62,6 +62,9 @@ TRIES_BEFORE_SKIP = 4
 """Fruitless FETCHes before the beginning that a store told is believed to be the first that anybody has."""
 
 
+MAX_COMPARED_AHEAD = 1024 * 1024
+"""Checksums of four bytes that are kept of addresses whose records come many at once."""
+
 MAX_REWRITES = 1_000
 """Addresses with a record that came with two contents; of more nothing is said."""
 
@@ -93,6 +96,8 @@ class Limits(NamedTuple):
     """FETCHes that are made at a time."""
     compared_records: int = 0
     """Of each address, records that were delivered last: another content of one of them is found out."""
+    compared_ahead: int = 0
+    """And of those whose records come many at once, as long as all of these have `MAX_COMPARED_AHEAD`."""
     fetch_records: int = CONSUMER_FETCH_COUNT
     """Records that one FETCH asks for."""
 
@@ -112,11 +117,11 @@ class Run:
 
     __slots__ = ("address", "contents", "sequence", "size")
 
-    def __init__(self, address: str, sequence: int, contents: Collection[bytes]) -> None:
+    def __init__(self, address: str, sequence: int) -> None:
         self.address = address
         self.sequence = sequence
-        self.contents = deque(contents)
-        self.size = counted_all(contents)
+        self.contents: list[bytes] = []
+        self.size = 0
 
     @property
     def following(self) -> int:
@@ -124,26 +129,26 @@ class Run:
         return self.sequence + len(self.contents)
 
     def take(self, records: int) -> list[bytes]:
-        """The first so many, which are taken out. Raises IndexError when there are fewer."""
-        taken = [self.contents.popleft() for _ in range(records)]
-        self.sequence += records
+        """The first so many, which are taken out; fewer if there are fewer."""
+        taken = self.contents[:records]
+        del self.contents[:records]
+        self.sequence += len(taken)
         self.size -= counted_all(taken)
         return taken
 
 
-def add_to_runs(runs: deque[Run], address: str, sequence: int, contents: Collection[bytes]) -> None:
-    """Put records behind the last ones, in one run with them if they go on there and it is not large."""
-    last = runs[-1] if runs else None
-    if (
-        last is not None
-        and last.following == sequence
-        and last.address == address
-        and last.size < MAX_RUN_BYTES
-    ):
-        last.contents.extend(contents)
-        last.size += counted_all(contents)
-    else:
-        runs.append(Run(address, sequence, contents))
+def add_to_runs(runs: deque[Run], address: str, sequence: int, contents: Collection[bytes]) -> int:
+    """Put records behind the last ones, in one run with them if they go on there and it is not large; bytes
+    that these are counted as.
+    """
+    run = runs[-1] if runs else None
+    if run is None or run.following != sequence or run.address != address or run.size >= MAX_RUN_BYTES:
+        run = Run(address, sequence)
+        runs.append(run)
+    size = counted_all(contents)
+    run.contents += contents
+    run.size += size
+    return size
 
 
 DEFAULT_LIMITS = Limits()
@@ -166,7 +171,7 @@ class Stream:
 
     def __init__(self, following: int, compared: int = 0) -> None:
         self.first = following
-        """The first of the records that were delivered without one left out between them."""
+        """The first of the delivered records of which a checksum may be kept: none was left out behind it."""
         self.checksums = array("I", bytes(array("I").itemsize * compared))
         """Of the records that were delivered last, each in the place of its sequence by their number."""
         self.next = following
@@ -196,6 +201,14 @@ class Stream:
             for sequence, content in enumerate(islice(contents, passed, None), first + passed):
                 self.checksums[sequence % count] = crc32(content)
         return first
+
+    def compare(self, count: int) -> None:
+        """Remember so many from now on, and what is remembered."""
+        checksums = array("I", bytes(array("I").itemsize * count))
+        for sequence in range(self.compared_from, self.next):
+            checksums[sequence % count] = self.checksums[sequence % len(self.checksums)]
+        self.first = max(self.first, self.compared_from)
+        self.checksums = checksums
 
     def is_another(self, sequence: int, content: bytes) -> bool:
         """Whether a record that is here, or was delivered a short while ago, had another content."""
@@ -251,6 +264,7 @@ class NativeOrder:
         self._ready_bytes = 0
         self._ready_records = 0
         self._ahead_bytes = 0
+        self._compared_ahead = 0
 
     # events -----------------------------------------------------------------------------------------------
 
@@ -274,33 +288,45 @@ class NativeOrder:
         self, address: str, subject: str, first: int, contents: Sequence[bytes], now: float
     ) -> None:
         """DIRECT-RECORDS: as `on_record` for each."""
-        stream = self._stream(address, subject, first)
-        if stream is None:
+        stream = self._streams.get(address)
+        if stream is None or subject != self.subject:
+            self._on_each(address, subject, first, contents, now)
             return
+        if self._limits.compared_ahead > len(stream.checksums):
+            self._compare_more(stream)
         last = first + len(contents) - 1
-        if not first <= stream.next <= last or stream.ahead:
-            self._on_others(address, stream, first, contents, now)
-            return
         stream.heard(last, now, self._limits.tries_before_skip)
-        known = stream.next - first
+        known = max(0, stream.next - first)
         self._on_known(address, stream, first, contents[:known])
-        if self._has_room():
-            self._deliver(address, stream, contents[known:], now)
+        new = contents[known:]
+        if first > stream.next or stream.ahead:
+            self._on_ahead(address, stream, first + known, new, now)
+        elif new and self._has_room():
+            self._deliver(address, stream, new, now)
         else:
-            self.dropped += len(contents) - known
+            self.dropped += len(new)
         self._note(address, stream)
 
-    def _on_others(
+    def _on_each(self, address: str, subject: str, first: int, contents: Sequence[bytes], now: float) -> None:
+        for sequence, content in enumerate(contents, first):
+            self.on_record(address, subject, sequence, content, now)
+
+    def _on_ahead(
         self, address: str, stream: Stream, first: int, contents: Sequence[bytes], now: float
     ) -> None:
         """Records of which the next one is none, or that meet others that came out of turn."""
-        if first + len(contents) <= stream.next:
-            stream.heard(first + len(contents) - 1, now, self._limits.tries_before_skip)
-            self._on_known(address, stream, first, contents)
-            self._note(address, stream)
-            return
-        for sequence, content in enumerate(contents, first):
-            self.on_record(address, self.subject, sequence, content, now)
+        near = max(0, stream.next + MAX_REORDER_RECORDS + 1 - first)
+        if self._ahead_bytes + RECORD_OVERHEAD_BYTES > self._limits.reorder_bytes and first > stream.next:
+            near = 0
+        self.dropped += len(contents[near:])
+        self._on_each(address, self.subject, first, contents[:near], now)
+
+    def _compare_more(self, stream: Stream) -> None:
+        """Its records come many at once, from several stores: more of them have to be remembered."""
+        size = self._limits.compared_ahead
+        if self._compared_ahead + size <= MAX_COMPARED_AHEAD:
+            self._compared_ahead += size
+            stream.compare(size)
 
     def _on_known(self, address: str, stream: Stream, first: int, contents: Sequence[bytes]) -> None:
         """Records that were delivered before."""
@@ -419,6 +445,8 @@ class NativeOrder:
             stream = self._streams.pop(address)
             self._lacking.pop(address, None)
             self._ahead_bytes -= sum(map(counted, stream.ahead.values()))
+            if len(stream.checksums) > self._limits.compared_records:
+                self._compared_ahead -= len(stream.checksums)
         if forgotten and self.ready:
             dropped = [run for run in self.ready if run.address in forgotten]
             self._ready_bytes -= sum(run.size for run in dropped)
@@ -436,8 +464,7 @@ class NativeOrder:
         stream.due = now if stream.next > stream.asked else now + CONSUMER_FETCH_FIRST_SECONDS
 
     def _put(self, address: str, stream: Stream, contents: Sequence[bytes]) -> None:
-        add_to_runs(self.ready, address, stream.delivers(contents), contents)
-        self._ready_bytes += counted_all(contents)
+        self._ready_bytes += add_to_runs(self.ready, address, stream.delivers(contents), contents)
         self._ready_records += len(contents)
 
     def _take_ahead(self, stream: Stream, sequence: int) -> bytes:

@@ -210,10 +210,18 @@ class NativeReaders:
             if kept is None or following < kept.first:
                 return
             end = min(last, kept.head, following + sending.at_once - 1)
-            if following > end:
+            if following > end or sending.full:
                 break
             contents = await trio.to_thread.run_sync(
-                partial(ranges.read_records, self._database, address, following, end, NATIVE_SEND_BYTES)
+                partial(
+                    ranges.read_native,
+                    self._database,
+                    address,
+                    following,
+                    end,
+                    NATIVE_SEND_BYTES,
+                    kept.largest,
+                )
             )
             following = await sending.send(following, contents)
         self._node.send(DirectHead(asked.requester, address, asked.subject, kept.head))
@@ -222,15 +230,16 @@ class NativeReaders:
         """Those of a partition. Raises `StoreCorrupt`."""
         address, following, last = asked.address, asked.sequence, _last_of(asked)
         sending = NativeSending(self._node.publisher, asked)
-        while following <= last:
+        while following <= last and not sending.full:
             publication = self.publications.get(address)
             if publication is None or publication.subject != asked.subject:
                 return
             contents = await self._values(asked, publication, following, last)
             if not contents:
                 break
+            before = following
             following = await sending.send(following, contents)
-            self.published_records += len(contents)
+            self.published_records += following - before
         publication = self.publications.get(address)
         if publication is not None and publication.head >= 0:
             self._node.send(DirectHead(asked.requester, address, asked.subject, publication.head))

@@ -14,19 +14,27 @@ from wireproto.dafka.messages import DirectRecordEncoder, Fetch
 
 NATIVE_SEND_RECORDS = 256
 NATIVE_SEND_BYTES = 1024 * 1024
-"""Records and bytes sent at a time; then the sender rests, so that the reader's queue does not overflow and
-others get their turn."""
+NATIVE_TOGETHER_BYTES = 64 * 1024
+"""Records and bytes sent at a time, and bytes that go in one message; a larger record goes alone. The sender
+rests between, so that the reader's queue does not overflow and others get their turn."""
 
-NATIVE_TOGETHER_RECORDS = 2048
-"""Records in one message, for readers that take many; `NATIVE_SEND_BYTES` bounds them, too."""
+REST_SECONDS = 0.002
+"""The shortest rest: one takes as long as the turns of others last."""
 
+NATIVE_READ_RECORDS = 2048
+"""Records read at a time for readers that take many: each time is some turns of the loop."""
+
+NATIVE_ANSWER_BYTES = 8 * 1024 * 1024
+"""After so many these readers are to ask again: they have no room for more."""
+
+NATIVE_TOGETHER_PER_SECOND = 1_000_000
 NATIVE_RECORDS_PER_SECOND = 100_000
 NATIVE_BYTES_PER_SECOND = 128 * 1024 * 1024
-"""The fastest that one native reader is sent records."""
+"""The fastest that one native reader is sent records: those that go together, and others."""
 
 
 class NativeSending:
-    """Of one FETCH. `send` what is here of what it asks for."""
+    """Of one FETCH. `send` what is here of what it asks for, unless it is `full`."""
 
     def __init__(self, publisher: Publisher, asked: Fetch) -> None:
         self._publisher = publisher
@@ -39,29 +47,54 @@ class NativeSending:
             else None
         )
         self._each = DirectRecordEncoder(requester, "", address, subject)
-        self.at_once = NATIVE_SEND_RECORDS if self._together is None else NATIVE_TOGETHER_RECORDS
-        """Records that are sent at a time."""
+        if self._together is None:
+            self.at_once, self._bytes, self._pace = (
+                NATIVE_SEND_RECORDS, NATIVE_SEND_BYTES, NATIVE_RECORDS_PER_SECOND,
+            )  # fmt: skip
+        else:
+            self.at_once, self._bytes, self._pace = (
+                NATIVE_READ_RECORDS, NATIVE_TOGETHER_BYTES, NATIVE_TOGETHER_PER_SECOND,
+            )  # fmt: skip
+        self._sent = 0
+        self._owed = 0.0
+        """Seconds of rest."""
+
+    @property
+    def full(self) -> bool:
+        """Whether that was enough for this answer."""
+        return self._together is not None and self._sent >= NATIVE_ANSWER_BYTES
 
     async def send(self, following: int, contents: Sequence[bytes]) -> int:
-        """Send these, `following` first, and rest after each part; the sequence behind them."""
+        """Send these, `following` first, and rest between, until it is `full`; the sequence behind them."""
         for some in self._parts(contents):
             # A read that was under way when the store was stopped ends here: the sockets may be closed.
             await trio.lowlevel.checkpoint_if_cancelled()
-            if self._together is not None:
+            if self.full:
+                break
+            if self._together is not None and len(some) > 1:
                 self._publisher.send(self._together.frames(following, some))
             else:
                 for sequence, content in enumerate(some, following):
                     self._publisher.send(self._each.frames(sequence, content))
             following += len(some)
             size = sum(map(len, some))
-            await trio.sleep(max(len(some) / NATIVE_RECORDS_PER_SECOND, size / NATIVE_BYTES_PER_SECOND))
+            self._sent += size
+            self._owed += max(len(some) / self._pace, size / NATIVE_BYTES_PER_SECOND)
+            if self._owed >= REST_SECONDS:
+                await self._rest()
         return following
 
+    async def _rest(self) -> None:
+        owed, self._owed = self._owed, 0.0
+        await trio.sleep(owed)
+
     def _parts(self, contents: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-        """What is sent at a time."""
+        """What is sent at a time: never empty."""
         start = size = 0
-        for end, content in enumerate(contents, 1):
+        for end, content in enumerate(contents):
             size += len(content)
-            if size >= NATIVE_SEND_BYTES or end - start == self.at_once or end == len(contents):
+            if end > start and (size > self._bytes or end - start == NATIVE_SEND_RECORDS):
                 yield contents[start:end]
-                start, size = end, 0
+                start, size = end, len(content)
+        if contents:
+            yield contents[start:]

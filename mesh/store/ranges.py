@@ -6,6 +6,7 @@ records fit the asker's byte cap. Base offsets and running maximum timestamps ne
 so a search is by sections: `PROBES` rows at a time, each round dividing what is left by so many.
 """
 
+import math
 from collections.abc import Callable
 
 from mesh.protocol.disk import StoreCorrupt
@@ -32,7 +33,7 @@ PROBES = 32
 """Rows that a round of a search looks at."""
 
 NATIVE_RECORDS_AT_ONCE = 64
-"""Records read at once where no rows tell their size."""
+"""Records read at once where nothing tells their size."""
 
 
 def read_records(database: Database, address: str, first: int, last: int, byte_cap: int) -> list[bytes]:
@@ -76,14 +77,19 @@ def rows_within(database: Database, address: str, first: int, last: int, byte_ca
     return found
 
 
-def read_native(database: Database, address: str, first: int, last: int, byte_cap: int) -> list[bytes]:
-    """As `read_records`, of an address without rows. Raises `StoreCorrupt`."""
+def read_native(
+    database: Database, address: str, first: int, last: int, byte_cap: int, largest: float = math.inf
+) -> list[bytes]:
+    """As `read_records`, of an address without rows, none of whose records has more than `largest` bytes.
+    Raises `StoreCorrupt`.
+    """
     last = min(last, first + MAX_RANGE_RECORDS - 1)
     byte_cap = min(byte_cap, MAX_RANGE_BYTES)
+    at_once = max(NATIVE_RECORDS_AT_ONCE, int(byte_cap // max(largest, 1)))
     found: list[bytes] = []
     size = 0
     while first <= last and size < byte_cap:
-        end = min(last, first + NATIVE_RECORDS_AT_ONCE - 1)
+        end = min(last, first + at_once - 1)
         contents = _whole(_get(database, keys.record_prefix(address), first, end), address, first)
         found += contents
         size += sum(map(len, contents))

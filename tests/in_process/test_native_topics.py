@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from gateway.broker import Broker
 from gateway.log.partition import Partition
 from gateway.native.batches import ADDRESS_HEADER, REWRITTEN_HEADER, SEQUENCE_HEADER, batch_of
 from gateway.native.intake import Intake
-from mesh.protocol.native_order import Run
+from mesh.protocol.native_order import Run, add_to_runs
 from tests.in_process.in_process import running
 from tests.in_process.natives import native_producer
 from wireproto.kafka.errors import ErrorCode, KafkaError
@@ -337,7 +337,9 @@ def test_a_batch_that_is_not_behind_what_is_there_is_not_appended(scene: Scene) 
         (intake,) = scene.broker.native.intakes.values()  # type: ignore[union-attr]
         fed = intake.fed[address]
         partition = fed.led.partition
-        batch = batch_of(Run(address, 9, (b"again",)), fed.known.producer_id, 0, 1 << 20)
+        runs: deque[Run] = deque()
+        add_to_runs(runs, address, 9, [b"again"])
+        batch = batch_of(runs[0], fed.known.producer_id, 0, 1 << 20)
         assert batch is not None
         view = memoryview(batch.content)
         with pytest.raises(KafkaError) as refused:

@@ -318,11 +318,38 @@ def test_whoever_takes_many_records_together_gets_them_so(
         if not is_together:
             assert [one.content for one in told] == records[5:]
             return
-        assert {type(one) for one in told} == {DirectRecords}
-        assert [content for one in told for content in one.contents] == records[5:]
-        firsts = [one.sequence for one in told]
-        assert firsts == [5 + sum(len(one.contents) for one in told[:number]) for number in range(len(told))]
-        assert len(told) == 3, "2,048, what follows up to the large one, and the last"
+        *some, large, last = told
+        assert {type(one) for one in some} == {DirectRecords}
+        assert [content for one in some for content in one.contents] == records[5:-2]
+        firsts = [one.sequence for one in some]
+        assert firsts == [5 + sum(len(one.contents) for one in some[:number]) for number in range(len(some))]
+        assert max(len(one.contents) for one in some) == 256
+        assert [large, last] == [
+            DirectRecord(requester, "", producer.address, "t", len(records) - 2 + number, content)
+            for number, content in enumerate(records[-2:])
+        ], "one alone is a DIRECT-RECORD"
+
+    run(tmp_path, test)
+
+
+def test_whoever_takes_many_together_is_sent_what_it_has_room_for(tmp_path: Path) -> None:
+    requester = "0123456789ABCDEF0123456789ABCDEF"
+    records = [b"%d" % number + bytes(1024 * 1024) for number in range(20)]
+
+    async def test(mesh: NativeMesh) -> None:
+        await mesh.store("one")
+        producer = await mesh.producer()
+        await produce(producer, records)
+        mesh.leave(producer.node)
+        peer = Peer(mesh, DirectRecord, DirectRecords, DirectHead)
+        peer.node.subscribe(ids.DIRECT_RECORDS + requester.encode())
+        await peer.join(mesh)
+        await peer.until(bool, GetHeads("t", requester))
+        peer.heard.clear()
+        peer.node.send(Fetch(producer.address, requester, "t", 0, 100_000))
+        await peer.until(lambda heard: bool(heard) and isinstance(heard[-1], DirectHead))
+        *told, _ = peer.heard
+        assert [one.content for one in told] == records[:8]
 
     run(tmp_path, test)
 

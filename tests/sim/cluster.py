@@ -812,7 +812,7 @@ def simulated_parts(world: World) -> Iterator[None]:
         patch("gateway.native.topics.SILENT_SECONDS", 0.4),
         patch("gateway.native.topics.SILENT_LOOK_SECONDS", 0.2),
         patch("gateway.native.topics.LOOK_SECONDS", 0.1),
-        patch("mesh.store.native_sending.NATIVE_TOGETHER_RECORDS", 2),
+        patch("mesh.store.native_sending.NATIVE_SEND_RECORDS", 2),
         *(dropping_at_once(world.reached) if world.plan.drops_natives else ()),
         patch("gateway.cluster.lineage.uuid4", world.next_uuid),
         patch("mesh.store.identity.uuid4", world.next_uuid),

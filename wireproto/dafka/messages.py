@@ -210,6 +210,9 @@ class DirectRecordEncoder(RecordEncoder):
 Decoder = Callable[[str, Cursor], Any]
 """(topic, cursor at the fields) -> message."""
 
+MAX_RECORD_HEADER_BYTES = 1 + fields.MAX_PAIR_BYTES + 2 + 2 * (1 + fields.MAX_NAME_BYTES) + _SEQUENCE.size
+"""Id, topic, NUL and version, address, subject, sequence."""
+
 MAX_KNOWN_PREFIXES = 1024
 """Headers of RECORDs, and of DIRECT-RECORDs, that are remembered as they were read, without their sequence:
 those of one address differ in nothing else."""
@@ -337,6 +340,12 @@ def _last_sequence(header: bytes) -> int:
     return sequence
 
 
+def _without_sequence(header: bytes) -> bytes:
+    if len(header) > MAX_RECORD_HEADER_BYTES:
+        raise MalformedMessage(f"record with a header of {len(header)} bytes")
+    return header[: -_SEQUENCE.size]
+
+
 def _record_fields(prefix: bytes, longest_topic: int) -> tuple[bytes, str, bytes]:
     """(topic, address, subject) of a RECORD's or DIRECT-RECORD's header without its sequence."""
     nul = prefix.find(b"\0", 1, longest_topic + 2)
@@ -371,12 +380,12 @@ def _direct_record_prefix(prefix: bytes) -> tuple[str, str, str, str]:
 
 
 def _decode_record(header: bytes, content: Buffer) -> Record:
-    address, subject = _record_prefix(header[: -_SEQUENCE.size])
+    address, subject = _record_prefix(_without_sequence(header))
     return Record(address, subject, _last_sequence(header), content)
 
 
 def _decode_direct_record(header: bytes, content: Buffer) -> DirectRecord:
-    requester, store, address, subject = _direct_record_prefix(header[: -_SEQUENCE.size])
+    requester, store, address, subject = _direct_record_prefix(_without_sequence(header))
     return DirectRecord(requester, store, address, subject, _last_sequence(header), content)
 
 

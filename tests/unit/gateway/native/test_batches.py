@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ from gateway.native.batches import (
     batch_of,
 )
 from gateway.native.positions import MAX_NATIVE_SEQUENCE
-from mesh.protocol.native_order import Run
+from mesh.protocol.native_order import Run, add_to_runs
 from wireproto.records.batch import check_stored
 from wireproto.records.header import read_header
 from wireproto.records.iteration import iter_records
@@ -25,7 +27,9 @@ LARGEST = 1 << 20
 
 
 def run(*contents: bytes, first: int = 0) -> Run:
-    return Run(A, first, contents)
+    runs: deque[Run] = deque()
+    add_to_runs(runs, A, first, contents)
+    return runs[0]
 
 
 def test_a_record_says_where_it_comes_from() -> None:

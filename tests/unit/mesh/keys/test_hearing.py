@@ -14,7 +14,7 @@ KEY, OTHER = "a gateway's key", "another one's"
         (b"Mheat", True),
         (b"M", True),
         (b"Hheat", True),
-        *((letter + OWN, True) for letter in (b"K", b"F", b"D", b"d", b"E", b"L", b"N")),
+        *((letter + OWN, True) for letter in (b"K", b"F", b"D", b"E", b"L", b"N")),
         (b"", False),
         (b"D", False),
         (b"D" + LIFE, False),
@@ -23,6 +23,7 @@ KEY, OTHER = "a gateway's key", "another one's"
         (b"D" + LIFE + b"0" * 16, False),
         (b"N" + LIFE + b"0" * 16, False),
         (b"d" + LIFE, False),
+        (b"d" + OWN, False),  # it would have others' answers sent so, too
         (b"d" + LIFE + b"0" * 16, False),
         (b"F@" + STORE[:-1], False),
         (b"F@*" + STORE[:-2], False),

@@ -1,5 +1,6 @@
 """Which native records a store keeps."""
 
+import math
 import random
 
 import pytest
@@ -37,6 +38,17 @@ def drop(kept: NativeKeeping, now: float) -> list[Trim]:
     for trim in trims:
         kept.trimmed(trim)
     return trims
+
+
+def test_the_largest_record_is_known_unless_the_disk_kept_some() -> None:
+    kept = NativeKeeping()
+    for sequence, size in enumerate((5, 9, 7)):
+        kept.wrote(A, "t", sequence, size, 0.0)
+    assert kept._kept[A].largest == 9
+    again = NativeKeeping()
+    again.add(Kept.unpack(A, "t", kept._kept[A].pack()))
+    again.wrote(A, "t", 3, 1, 0.0)
+    assert again._kept[A].largest == math.inf
 
 
 def test_within_quota_and_retention_nothing_goes() -> None:

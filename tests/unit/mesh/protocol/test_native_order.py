@@ -379,12 +379,12 @@ PARTS = st.lists(
 """Address, first sequence, how many, and which of them has another content, if there are so many."""
 
 
-@given(PARTS, st.sampled_from((0, 4, 16)), st.booleans())
+@given(PARTS, st.sampled_from((0, 16)), st.booleans())
 def test_many_at_once_are_as_one_by_one(
     parts: list[tuple[str, int, int, int]], compared: int, takes_at_once: bool
 ) -> None:
-    limits = Limits(compared_records=compared)
-    together, each = Consumer(limits=limits).order, Consumer(limits=limits).order
+    together = Consumer(limits=Limits(compared_records=min(compared, 4), compared_ahead=compared)).order
+    each = Consumer(limits=Limits(compared_records=compared)).order
     delivered: list[list[Delivery]] = [[], []]
     for now, (address, first, count, another) in enumerate(parts):
         contents = [content(sequence) for sequence in range(first, first + count)]
@@ -410,11 +410,67 @@ def test_many_at_once_are_as_one_by_one(
 
 def test_many_at_once_find_room_together_or_not_at_all() -> None:
     consumer = Consumer(limits=Limits(ready_bytes=1))
+    consumer.head(1)
     consumer.order.on_records(A, "t", 0, [content(0), content(1)], 0.0)
     consumer.order.on_records(A, "t", 1, [content(1), content(2), content(3)], 0.0)
     assert (consumer.order.duplicates, consumer.order.dropped) == (1, 2)
     assert consumer.delivered() == [0, 1]
     assert consumer.asks(1.0) == [(2, 2)]
+
+
+def test_a_far_one_of_many_at_once_is_dropped_and_so_are_all_where_there_is_no_room() -> None:
+    consumer = Consumer(limits=Limits(reorder_bytes=3 * (RECORD_OVERHEAD_BYTES + 8)))
+    many = [content(sequence) for sequence in range(4096)]
+    consumer.head(0)
+    consumer.order.on_records(A, "t", 4090, many[:100], 0.0)
+    assert consumer.order.dropped == 97, "three fit"
+    consumer.order.on_records(A, "t", 5000, many, 0.0)
+    assert consumer.order.dropped == 97 + 4096
+    assert consumer.order._streams[A].last == 5000 + 4095
+    near = Consumer()
+    near.head(0)
+    near.order.on_records(A, "t", MAX_REORDER_RECORDS - 1, many[:5], 0.0)
+    assert near.order.dropped == 3, "as far ahead as each may be"
+
+
+def test_of_an_address_that_is_not_followed_each_is_asked_for() -> None:
+    asked: list[int] = []
+
+    def begin(_address: str, following: int) -> int | None:
+        asked.append(following)
+        return 4 if following > 4 else None
+
+    order = NativeOrder("t", "R1", begin)
+    order.on_records(A, "t", 3, [content(sequence) for sequence in (3, 4, 5)], 0.0)
+    assert asked == [3, 4, 5]
+    assert order.behind == 2, "it begins at 4, which is asked for"
+    order.on_records(A, "another", 4, [b"of another subject"], 0.0)
+    assert waiting(order) == []
+
+
+@pytest.mark.parametrize(("ahead", "again", "is_found"), [(16, 2, True), (16, 0, True), (0, 2, False)])
+def test_more_are_compared_of_an_address_whose_records_come_many_at_once(
+    ahead: int, again: int, is_found: bool
+) -> None:
+    consumer = Consumer(limits=Limits(compared_records=4, compared_ahead=ahead))
+    consumer.hears(0, 1)
+    consumer.order.on_records(A, "t", 2, [content(sequence) for sequence in range(2, 12)], 0.0)
+    consumer.order.on_records(A, "t", 0, [content(sequence) for sequence in range(12)], 0.0)
+    assert consumer.order.rewrites == {}
+    consumer.order.on_records(A, "t", again, [b"another"], 0.0)
+    assert consumer.order.rewrites == ({A: again} if is_found else {})
+    assert consumer.order._compared_ahead == ahead
+    consumer.order.forget([A])
+    assert consumer.order._compared_ahead == 0
+
+
+def test_what_is_remembered_of_many_addresses_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_order, "MAX_COMPARED_AHEAD", 24)
+    consumer = Consumer(limits=Limits(compared_records=4, compared_ahead=16))
+    for address in (A, B):
+        consumer.head(9, address)
+        consumer.order.on_records(address, "t", 0, [content(sequence) for sequence in range(10)], 0.0)
+    assert [len(stream.checksums) for stream in consumer.order._streams.values()] == [16, 4]
 
 
 def test_a_run_is_taken_as_it_came_and_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

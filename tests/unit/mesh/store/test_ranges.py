@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -11,7 +13,7 @@ from mesh.protocol.disk import StoreCorrupt
 from mesh.protocol.ingest import Ingest
 from mesh.store import keys
 from mesh.store.db import Database
-from mesh.store.ranges import PROBES, read_records, read_rows, search
+from mesh.store.ranges import NATIVE_RECORDS_AT_ONCE, PROBES, read_native, read_records, read_rows, search
 from tests.unit.mesh.store.sample import ADDRESS, STORE, request, settle
 from wireproto.dafka.additions import LOOKUP_MAX_TIMESTAMP, LOOKUP_OFFSET, LOOKUP_TIMESTAMP
 from wireproto.dafka.messages import Record
@@ -97,3 +99,35 @@ def test_a_range_with_something_missing_is_corrupt_and_never_shorter(tmp_path: P
         read_records(database, ADDRESS, 0, BATCHES - 1, 1 << 20)
     assert read_records(database, ADDRESS, 1, 2, 1 << 20) == contents()[1:3]
     database.close()
+
+
+class NativeDatabase:
+    """Records of one size, and how many were read at once."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.read: list[int] = []
+
+    def get_many(self, wanted: list[bytes]) -> list[bytes | None]:
+        self.read.append(len(wanted))
+        return [key[-8:].ljust(self.size, b".") for key in wanted]
+
+
+@pytest.mark.parametrize(
+    ("size", "largest", "at_once"),
+    [
+        (100, math.inf, NATIVE_RECORDS_AT_ONCE),
+        (100, 100, 1000),
+        (8, 0, 1000),
+        (100, 1_000, 100),
+        (100, 1 << 30, NATIVE_RECORDS_AT_ONCE),
+    ],
+)
+def test_as_many_native_records_are_read_at_once_as_are_known_to_fit(
+    size: int, largest: float, at_once: int
+) -> None:
+    database = NativeDatabase(size)
+    read = read_native(cast("Database", database), ADDRESS, 5, 1004, 100_000, largest)
+    assert read == [keys.sequence_bytes(sequence).ljust(size, b".") for sequence in range(5, 1005)]
+    assert set(database.read[:-1]) <= {at_once}
+    assert max(database.read) == at_once

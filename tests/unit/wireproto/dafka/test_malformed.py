@@ -104,6 +104,7 @@ BROKEN: dict[str, list[bytes]] = {
     "a third frame": [*GOOD["RECORD"], b""],
     "an ACK with content": [*GOOD["ACK"], b""],
     "a record without content": GOOD["RECORD"][:1],
+    "a record with a header over 1,035 bytes": [b"Mt\0\1\2A9\1t" + bytes(1100), b""],
     "a direct record without content": GOOD["DIRECT-RECORD"][:1],
     "direct records without content": GOOD["DIRECT-RECORDS"][:1],
     "direct records of none": together(0, b""),
