@@ -74,7 +74,7 @@ help:
 	@echo 'make kills-streams  Kafka Streams of exactly_once_v2 through N SIGKILLs (100) of it, gateways and stores, from SEED on'
 	@echo 'make kills-cluster  N random faults of three gateways over three members of etcd, on hosts of their own  (as root)'
 	@echo 'make kills-spark  Spark reads, writes and streams while gateways are killed, SECONDS (120) long; so, with its driver, in transactions'
-	@echo 'make kills-natives  native and Kafka producers write one topic while everything is killed, SECONDS (120) long   (SEED=, NATIVES_ARGS="--drop --c-programs DIR")'
+	@echo 'make kills-natives  native and Kafka producers write one topic while everything is killed, SECONDS (120) long   (SEED=, NATIVES_ARGS="--spark --drop --c-programs DIR")'
 	@echo 'make abuse   all attacks at random beside a good client, SECONDS (3600) long   (SEED=, ABUSE_ARGS="--only poison")'
 	@echo 'make fuzz    COUNT (100000) malformed handshakes, SASL messages, tokens, ACL filters, by SEED       (FUZZ_ARGS="--only jwt")'
 	@echo 'make mutants  mutations of the source, and the test that notices each  (PART=2/4, ONLY=name)'

@@ -83,7 +83,9 @@ class CSender:
 
 
 class CReader(ReadValues):
-    """`dafka_console_consumer` from the beginning, of a published topic; a context manager."""
+    """`dafka_console_consumer` from the beginning, of a published topic; a context manager. One that was
+    killed begins anew.
+    """
 
     def __init__(self, programs: Path, tower: TowerAddress, subject: str) -> None:
         super().__init__()
@@ -91,10 +93,14 @@ class CReader(ReadValues):
         self._command = ["stdbuf", "-oL", program, "--from-beginning", *_towers(tower), subject]
 
     def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def start(self) -> None:
+        self.values.clear()
         self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self._thread = threading.Thread(target=self._read)
         self._thread.start()
-        return self
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -103,6 +109,9 @@ class CReader(ReadValues):
             self.values[int(address.rpartition(b"-")[2])].append(content)
 
     def __exit__(self, *_: object) -> None:
+        self.kill9()
+
+    def kill9(self) -> None:
         self._process.kill()
         self._thread.join()
         self._process.wait()

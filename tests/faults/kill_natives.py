@@ -5,6 +5,9 @@ them, and two Kafka producers. One of all these gets a SIGKILL again and again a
 producer has another address then. At the end the topic has each acknowledged record once, those of an address
 in order and without a gap, and a native consumer that comes late hears the same as is in the topic.
 
+A Kafka consumer reads the topic all the while and is killed, too; so is, with `--spark`, a Spark stream into
+files. Both have each record once in the end.
+
 The values of the topic are published besides: a native consumer that reads them all the while, and one that
 comes late, get each offset once, in order, as Kafka clients have it.
 
@@ -24,10 +27,10 @@ import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import trio
 from confluent_kafka import Producer
@@ -37,11 +40,11 @@ from tests.clients.stored import create_replicated_topic, stored_records
 from tests.differential.batches import Record
 from tests.faults.c_programs import CReader, CSender
 from tests.faults.checker import Problem
+from tests.faults.killed_readers import KafkaReader, SparkReader
 from tests.faults.native_judge import ADDRESS, Sent, judge
 from tests.faults.native_reader import NativeReader
 from tests.faults.native_sender import content_of
-from tests.peers.mesh import GatewayProcess, MeshCluster, StoreProcess
-from tests.peers.tower import TowerProcess
+from tests.peers.mesh import MeshCluster
 from tests.spark.writer import Place
 
 TOPIC, SUBJECT, PARTITIONS = "mixed", "sensors", 3
@@ -56,6 +59,14 @@ DONE_SECONDS: Final = 180.0
 
 Stored = dict[int, list[tuple[int, Record]]]
 Reader = NativeReader | CReader
+
+
+class Victim(Protocol):
+    """A process that may be killed and started again."""
+
+    def kill9(self) -> None: ...
+
+    def start(self) -> object: ...
 
 
 class Sender:
@@ -144,13 +155,20 @@ class Kills:
     """One mesh, and who is killed on it."""
 
     def __init__(
-        self, directory: Path, seed: int, *, c_programs: Path | None = None, drop: bool = False
+        self,
+        directory: Path,
+        seed: int,
+        *,
+        c_programs: Path | None = None,
+        drop: bool = False,
+        with_spark: bool = False,
     ) -> None:
         self.directory = directory
-        self._c_programs, self._drop = c_programs, drop
+        self._c_programs, self._drop, self._with_spark = c_programs, drop, with_spark
         self.killed: Counter[str] = Counter()
         self.records: Counter[str] = Counter()
         """In the topic at the end, by who wrote them."""
+        self._killed_readers: list[KafkaReader | SparkReader] = []
         self._random = random.Random(seed)
 
     def run(self, enough: Callable[[], bool]) -> list[Problem]:
@@ -164,14 +182,15 @@ class Kills:
             writers = [KafkaWriter(mesh.bootstrap, number) for number in range(KAFKA_PRODUCERS)]
             in_c = self._in_c(mesh)
             live = self._readers(mesh, stack)
+            victims = self._victims(mesh, senders, in_c, live, stack)
             try:
                 for sender in senders:
                     sender.start()
-                for one in in_c:
+                for one in (*in_c, *self._killed_readers):
                     one.start()
                 while not enough():
                     time.sleep(self._random.random() * PAUSE_SECONDS)
-                    self._kill_one(mesh, senders, in_c)
+                    self._kill_one(victims)
                 ended = [*map(Sender.end, senders), *map(KafkaWriter.end, writers)]
                 problems = [problem for found in ended for problem in found]
             except BaseException:
@@ -190,6 +209,8 @@ class Kills:
             for one in in_c:
                 one.kill9()
             problems += judge(stored, sent)
+            for reader in self._killed_readers:
+                problems += reader.misread(stored, DONE_SECONDS)
             late = self._readers(mesh, stack)
             return [*problems, *self._misheard(mesh, stored, live, late)]
 
@@ -218,14 +239,35 @@ class Kills:
             stack.enter_context(reader)
         return readers
 
-    def _kill_one(self, mesh: MeshCluster, senders: list[Sender], in_c: list[CSender]) -> None:
-        victims: dict[str, Sequence[GatewayProcess | StoreProcess | TowerProcess | Sender | CSender]] = {
+    def _victims(
+        self,
+        mesh: MeshCluster,
+        senders: Sequence[Sender],
+        in_c: Sequence[CSender],
+        live: Sequence[Reader],
+        stack: ExitStack,
+    ) -> dict[str, Sequence[Victim]]:
+        """By kind; the readers that are killed are made here."""
+        kafka = KafkaReader(mesh.bootstrap, TOPIC, PARTITIONS, self.directory)
+        stack.callback(kafka.kill9)
+        victims: dict[str, Sequence[Victim]] = {
             "gateway": (mesh.gateway,),
             "store": mesh.stores,
             "tower": (mesh.tower,),
             "native producer": senders,
-            **({"producer in C": in_c} if in_c else {}),
+            "producer in C": in_c,
+            "consumer in C": [reader for reader in live if isinstance(reader, CReader)],
+            "Kafka consumer": (kafka,),
         }
+        self._killed_readers = [kafka]
+        if self._with_spark:
+            spark = SparkReader(mesh.bootstrap, TOPIC, self.directory)
+            stack.callback(spark.stop)
+            victims["Spark stream"] = (spark,)
+            self._killed_readers.append(spark)
+        return {kind: members for kind, members in victims.items() if members}
+
+    def _kill_one(self, victims: Mapping[str, Sequence[Victim]]) -> None:
         kind = self._random.choice(list(victims))
         victim = self._random.choice(victims[kind])
         self.killed[kind] += 1
@@ -304,12 +346,19 @@ def main() -> int:
     )
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--c-programs", type=Path, metavar="DIR", help="where Dafka's programs in C are")
+    parser.add_argument("--spark", action="store_true", help="a Spark stream reads the topic, too")
     parser.add_argument("--drop", action="store_true", help="stores drop what is in the topic")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 31))
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
-    with tempfile.TemporaryDirectory(prefix="kill-natives-") as name:
-        kills = Kills(Path(name), options.seed, c_programs=options.c_programs, drop=options.drop)
+    with tempfile.TemporaryDirectory(prefix="kill-natives-", ignore_cleanup_errors=True) as name:
+        kills = Kills(
+            Path(name),
+            options.seed,
+            c_programs=options.c_programs,
+            drop=options.drop,
+            with_spark=options.spark,
+        )
         problems = kills.run(lambda: time.monotonic() > end)
         killed = ", ".join(f"{count} x {kind}" for kind, count in sorted(kills.killed.items()))
         print(f"seed {options.seed}: killed {killed}")
