@@ -60,10 +60,8 @@ class KafkaReader:
         self.kill9()
         # Of one partition in order; partitions come in any.
         if sorted(found, key=lambda line: line.partition) != expected:
-            yield Problem(
-                "misread", f"the Kafka consumer has {len(found)} of {len(expected)} records, or others"
-            )
-            yield Problem("misread", f"its log: {self._errors.read_text()[-500:]}")
+            what = f"{len(found)} records, or others, where the topic has {len(expected)}"
+            yield Problem("misread", f"the Kafka consumer has {what}: {self._errors.read_text()[-500:]}")
 
 
 class SparkReader:
@@ -74,15 +72,8 @@ class SparkReader:
     def __init__(self, bootstrap: str, topic: str, directory: Path) -> None:
         self._folder = directory / "spark"
         self._folder.mkdir()
-        self._command = [
-            sys.executable,
-            "-m",
-            "tests.spark.driver",
-            bootstrap,
-            topic,
-            str(self._folder),
-            PER_BATCH,
-        ]
+        driver = (sys.executable, "-m", "tests.spark.driver")
+        self._command = [*driver, bootstrap, topic, str(self._folder), PER_BATCH]
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._program: Program | None = None
@@ -101,7 +92,8 @@ class SparkReader:
 
     def kill9(self) -> None:
         if self._program is not None:
-            self._program.kill9()
+            with suppress(ProcessLookupError):  # it ends just now
+                self._program.kill9()
 
     def stop(self) -> None:
         """End what runs; nothing follows."""
