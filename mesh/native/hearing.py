@@ -10,7 +10,7 @@ import trio
 
 from mesh.node import Node
 from mesh.protocol.native_order import DEFAULT_LIMITS, Begin, Limits, NativeOrder
-from mesh.protocol.native_resends import Resends
+from mesh.protocol.native_resends import OURS, Resends
 from wireproto.dafka import ids
 from wireproto.dafka.additions import STATUS_BEGINS_LATER, DirectRecords, End
 from wireproto.dafka.messages import (
@@ -116,11 +116,14 @@ class Hearing:
         self.order.on_record(record.address, record.subject, record.sequence, content, trio.current_time())
 
     def on_direct_records(self, records: DirectRecords) -> None:
-        """An answer to this requester. What follows is asked for at once."""
+        """An answer to this requester. What follows is asked for at once; of a C producer with the next look,
+        when it has heard what stores have: it answers wrongly for what it does not know to be acknowledged.
+        """
         _, address, subject, first, contents = records
         now = trio.current_time()
         self.order.on_records(address, subject, first, contents, now)
-        self._ask(self.order.fetches(now, (address,)))
+        if address.startswith(OURS):
+            self._ask(self.order.fetches(now, (address,)))
 
     def on_head(self, head: Head) -> None:
         self.order.on_head(head.address, head.subject, head.sequence, trio.current_time())
