@@ -34,7 +34,7 @@ from gateway.log.partition import NO_EPOCH
 from gateway.native.batches import REWRITTEN_HEADER, batch_of
 from gateway.native.positions import MAX_NATIVE_SEQUENCE, next_in
 from mesh.protocol.address_state import life_of
-from mesh.protocol.native_order import add_to_runs, counted_all
+from mesh.protocol.native_order import add_to_runs
 from mesh.protocol.published_address import is_published
 from wireproto.kafka.errors import ErrorCode, KafkaError
 from wireproto.records.header import read_header
@@ -369,7 +369,8 @@ class Intake:
         return f"native {self.topic.name}"
 
     def _refuse(self, fed: Fed, why: str) -> bool:
-        address, sequence = fed.waiting[0].address, fed.waiting[0].sequence
+        run = fed.waiting[0]
+        address, sequence = run.address, run.sequence
         self._done(fed, 1)
         fed.refused_before = min(sequence, MAX_NATIVE_SEQUENCE) + 1
         self.refused += 1
@@ -382,6 +383,8 @@ class Intake:
     def _done(self, fed: Fed, records: int) -> None:
         """So many of the first run wait no more."""
         run = fed.waiting[0]
-        self._count(fed, -records, -counted_all(run.take(records)))
+        before = run.size
+        run.take(records)
+        self._count(fed, -records, run.size - before)
         if not run.contents:
             del fed.waiting[0]

@@ -17,7 +17,6 @@ from wireproto.dafka.messages import (
     ConsumerHello,
     DirectHead,
     DirectRecord,
-    Fetch,
     GetHeads,
     Head,
     Record,
@@ -82,12 +81,13 @@ class Hearing:
 
     def look(self) -> None:
         """Ask for what is missing and due."""
-        self._ask(self.order.fetches(trio.current_time()))
+        self._ask()
         self.tell()
 
-    def _ask(self, fetches: Iterable[Fetch]) -> None:
+    def _ask(self, of: Iterable[str] | None = None) -> None:
+        """For what is due, of these addresses or of all."""
         now = trio.current_time()
-        for fetch in fetches:
+        for fetch in self.order.fetches(now, of):
             allowed = self.resends.allowed(fetch, now)
             if allowed is not None:
                 self._node.send(allowed)
@@ -120,10 +120,9 @@ class Hearing:
         when it has heard what stores have: it answers wrongly for what it does not know to be acknowledged.
         """
         _, address, subject, first, contents = records
-        now = trio.current_time()
-        self.order.on_records(address, subject, first, contents, now)
+        self.order.on_records(address, subject, first, contents, trio.current_time())
         if address.startswith(OURS):
-            self._ask(self.order.fetches(now, (address,)))
+            self._ask((address,))
 
     def on_head(self, head: Head) -> None:
         self.order.on_head(head.address, head.subject, head.sequence, trio.current_time())

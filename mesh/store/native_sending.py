@@ -41,20 +41,15 @@ class NativeSending:
         requester, address, subject = asked.requester, asked.address, asked.subject
         # A reader subscribes to its name, a gateway to what all names of its life begin with.
         whose = (requester, life_of(requester))
-        self._together = (
-            DirectRecordsEncoder(requester, address, subject)
-            if any(publisher.subscribed(ids.DIRECT_RECORDS + name.encode()) for name in whose)
-            else None
-        )
         self._each = DirectRecordEncoder(requester, "", address, subject)
-        if self._together is None:
-            self.at_once, self._bytes, self._pace = (
-                NATIVE_SEND_RECORDS, NATIVE_SEND_BYTES, NATIVE_RECORDS_PER_SECOND,
-            )  # fmt: skip
-        else:
-            self.at_once, self._bytes, self._pace = (
-                NATIVE_READ_RECORDS, NATIVE_TOGETHER_BYTES, NATIVE_TOGETHER_PER_SECOND,
-            )  # fmt: skip
+        self._together: DirectRecordsEncoder | None = None
+        self.at_once = NATIVE_SEND_RECORDS
+        """Records that are to be read at a time."""
+        self._bytes, self._pace = NATIVE_SEND_BYTES, NATIVE_RECORDS_PER_SECOND
+        if any(publisher.subscribed(ids.DIRECT_RECORDS + name.encode()) for name in whose):
+            self._together = DirectRecordsEncoder(requester, address, subject)
+            self.at_once = NATIVE_READ_RECORDS
+            self._bytes, self._pace = NATIVE_TOGETHER_BYTES, NATIVE_TOGETHER_PER_SECOND
         self._sent = 0
         self._owed = 0.0
         """Seconds of rest."""

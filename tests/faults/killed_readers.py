@@ -129,9 +129,7 @@ class SparkReader:
             )
 
     def _rows(self) -> list[tuple[int, int, bytes | None]]:
-        builder = SparkSession.builder.appName("read")
-        for name, value in spark_settings(self._folder).items():
-            builder = builder.config(name, value)
+        builder = SparkSession.builder.appName("read").config(map=spark_settings(self._folder))
         spark = builder.getOrCreate()
         try:
             rows = spark.read.parquet(str(self._folder / "sink")).select("partition", "offset", "value")

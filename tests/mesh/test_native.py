@@ -290,31 +290,43 @@ def test_a_store_tells_the_head_behind_each_answer(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+REQUESTER = "0123456789ABCDEF0123456789ABCDEF"
+
+
+async def answered(
+    mesh: NativeMesh, records: list[bytes], first: int, subscribed: str
+) -> tuple[str, list[Any], DirectHead]:
+    """Of a producer that has published these: its address, what a store answers from `first` on to a peer
+    that is subscribed to that for DIRECT-RECORDS, and the head behind it.
+    """
+    await mesh.store("one")
+    producer = await mesh.producer()
+    await produce(producer, records)
+    mesh.leave(producer.node)
+    peer = Peer(mesh, DirectRecord, DirectRecords, DirectHead)
+    peer.node.subscribe(ids.DIRECT_RECORDS + subscribed.encode())
+    await peer.join(mesh)
+    await peer.until(bool, GetHeads("t", REQUESTER))
+    peer.heard.clear()
+    peer.node.send(Fetch(producer.address, REQUESTER, "t", first, 100_000))
+    await peer.until(lambda heard: bool(heard) and isinstance(heard[-1], DirectHead))
+    *told, head = peer.heard
+    return producer.address, told, head
+
+
 @pytest.mark.parametrize(
     ("subscribed", "is_together"),
-    [("0123456789ABCDEF0123456789ABCDEF", True), ("0123456789ABCDEF", True), ("0123456789ABCDE", False)],
+    [(REQUESTER, True), (REQUESTER[:16], True), (REQUESTER[:15], False)],
     ids=["its name", "its life", "something else"],
 )
 def test_whoever_takes_many_records_together_gets_them_so(
     tmp_path: Path, subscribed: str, is_together: bool
 ) -> None:
-    requester = "0123456789ABCDEF0123456789ABCDEF"
     records = [*contents(3000), b"", b"x" * (2 * 1024 * 1024), b"after a large one"]
 
     async def test(mesh: NativeMesh) -> None:
-        await mesh.store("one")
-        producer = await mesh.producer()
-        await produce(producer, records)
-        mesh.leave(producer.node)
-        peer = Peer(mesh, DirectRecord, DirectRecords, DirectHead)
-        peer.node.subscribe(ids.DIRECT_RECORDS + subscribed.encode())
-        await peer.join(mesh)
-        await peer.until(bool, GetHeads("t", requester))
-        peer.heard.clear()
-        peer.node.send(Fetch(producer.address, requester, "t", 5, 100_000))
-        await peer.until(lambda heard: bool(heard) and isinstance(heard[-1], DirectHead))
-        *told, head = peer.heard
-        assert head == DirectHead(requester, producer.address, "t", len(records) - 1)
+        address, told, head = await answered(mesh, records, 5, subscribed)
+        assert head == DirectHead(REQUESTER, address, "t", len(records) - 1)
         if not is_together:
             assert [one.content for one in told] == records[5:]
             return
@@ -325,7 +337,7 @@ def test_whoever_takes_many_records_together_gets_them_so(
         assert firsts == [5 + sum(len(one.contents) for one in some[:number]) for number in range(len(some))]
         assert max(len(one.contents) for one in some) == 256
         assert [large, last] == [
-            DirectRecord(requester, "", producer.address, "t", len(records) - 2 + number, content)
+            DirectRecord(REQUESTER, "", address, "t", len(records) - 2 + number, content)
             for number, content in enumerate(records[-2:])
         ], "one alone is a DIRECT-RECORD"
 
@@ -333,22 +345,10 @@ def test_whoever_takes_many_records_together_gets_them_so(
 
 
 def test_whoever_takes_many_together_is_sent_what_it_has_room_for(tmp_path: Path) -> None:
-    requester = "0123456789ABCDEF0123456789ABCDEF"
     records = [b"%d" % number + bytes(1024 * 1024) for number in range(20)]
 
     async def test(mesh: NativeMesh) -> None:
-        await mesh.store("one")
-        producer = await mesh.producer()
-        await produce(producer, records)
-        mesh.leave(producer.node)
-        peer = Peer(mesh, DirectRecord, DirectRecords, DirectHead)
-        peer.node.subscribe(ids.DIRECT_RECORDS + requester.encode())
-        await peer.join(mesh)
-        await peer.until(bool, GetHeads("t", requester))
-        peer.heard.clear()
-        peer.node.send(Fetch(producer.address, requester, "t", 0, 100_000))
-        await peer.until(lambda heard: bool(heard) and isinstance(heard[-1], DirectHead))
-        *told, _ = peer.heard
+        _, told, _ = await answered(mesh, records, 0, REQUESTER)
         assert [one.content for one in told] == records[:8]
 
     run(tmp_path, test)

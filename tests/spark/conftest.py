@@ -34,9 +34,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     require("java")
-    builder = SparkSession.builder.appName("tests")
-    for name, value in spark_settings(tmp_path_factory.mktemp("spark")).items():
-        builder = builder.config(name, value)
+    builder = SparkSession.builder.appName("tests").config(
+        map=spark_settings(tmp_path_factory.mktemp("spark"))
+    )
     session = builder.getOrCreate()
     yield session
     session.stop()

@@ -16,9 +16,7 @@ from tests.spark.settings import spark_settings
 
 
 def main(bootstrap: str, topic: str, folder: Path, per_batch: str) -> None:
-    builder = SparkSession.builder.appName("driver")
-    for name, value in spark_settings(folder).items():
-        builder = builder.config(name, value)
+    builder = SparkSession.builder.appName("driver").config(map=spark_settings(folder))
     frame = topic_stream(builder.getOrCreate(), bootstrap, topic, per_batch)
     writer = frame.writeStream.format("parquet").option("path", str(folder / "sink"))
     writer = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)

@@ -28,9 +28,7 @@ FUNCTION = "write_once"
 
 
 def main(bootstrap: str, source: str, target: str, folder: Path, per_batch: str, *stop: str) -> None:
-    builder = SparkSession.builder.appName("exactly once")
-    for name, value in spark_settings(folder).items():
-        builder = builder.config(name, value)
+    builder = SparkSession.builder.appName("exactly once").config(map=spark_settings(folder))
     frame = topic_stream(builder.getOrCreate(), bootstrap, source, per_batch, **COMMITTED)
     function = documented(SERVER={"bootstrap.servers": bootstrap}, TARGET=target, Producer=_Stopping)
     if stop:

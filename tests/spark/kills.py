@@ -57,9 +57,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _session(folder: Path) -> SparkSession:
-    builder = SparkSession.builder.appName("kills")
-    for name, value in spark_settings(folder).items():
-        builder = builder.config(name, value)
+    builder = SparkSession.builder.appName("kills").config(map=spark_settings(folder))
     return builder.getOrCreate()
 
 

@@ -42,9 +42,7 @@ def columns(frame: DataFrame, topic: str) -> DataFrame:
 
 
 def session(bootstrap: str, settings: Path, folder: Path) -> SparkSession:
-    builder = SparkSession.builder.appName("tokens")
-    for name, value in spark_settings(folder).items():
-        builder = builder.config(name, value)
+    builder = SparkSession.builder.appName("tokens").config(map=spark_settings(folder))
     cluster = "spark.kafka.clusters.mine"
     builder = builder.config(f"{cluster}.auth.bootstrap.servers", bootstrap)
     builder = builder.config(f"{cluster}.security.protocol", "SASL_SSL")

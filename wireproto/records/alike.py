@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from wireproto.records.builder import varint
+from wireproto.records.builder import nullable_bytes, varint
 
 Header: TypeAlias = tuple[str, bytes]
 """Name and value."""
 
 _NO_ATTRIBUTES_NOR_DELTA = b"\0\0"
-_NULL = varint(-1)
 
 
 class AlikeRecords:
@@ -22,9 +21,9 @@ class AlikeRecords:
     def __init__(
         self, key: bytes | None, before: Sequence[Header], header: str, after: Sequence[Header]
     ) -> None:
-        self._key = _NULL if key is None else _sized(key)
+        self._key = nullable_bytes(key)
         count = varint(len(before) + 1 + len(after))
-        self._before = count + b"".join(map(_header, before)) + _sized(header.encode())
+        self._before = count + b"".join(map(_header, before)) + nullable_bytes(header.encode())
         self._after = b"".join(map(_header, after))
 
     def encoded(self, offset_delta: int, value: bytes, header_value: bytes) -> bytes:
@@ -43,10 +42,6 @@ class AlikeRecords:
         return varint(len(body)) + body
 
 
-def _sized(data: bytes) -> bytes:
-    return varint(len(data)) + data
-
-
 def _header(header: Header) -> bytes:
     name, value = header
-    return _sized(name.encode()) + _sized(value)
+    return nullable_bytes(name.encode()) + nullable_bytes(value)

@@ -147,18 +147,15 @@ def _append_record(out: bytearray, offset_delta: int, fields: RecordFields, base
 
 
 def _append_headers(body: bytearray, headers: Sequence[tuple[str, bytes | None]]) -> None:
-    write_varint(len(headers), body)
+    body += varint(len(headers))
     for header_key, header_value in headers:
-        _append_nullable_bytes(body, header_key.encode())
-        _append_nullable_bytes(body, header_value)
+        body += nullable_bytes(header_key.encode())
+        body += nullable_bytes(header_value)
 
 
-def _append_nullable_bytes(out: bytearray, data: bytes | None) -> None:
-    if data is None:
-        out += _NULL
-        return
-    write_varint(len(data), out)
-    out += data
+def nullable_bytes(data: bytes | None) -> bytes:
+    """A key, a value, a header's name or its value, with the length in front."""
+    return _NULL if data is None else varint(len(data)) + data
 
 
 def varint(value: int) -> bytes:

@@ -78,11 +78,7 @@ from wireproto.dafka.additions.taking import (
     pack_topics,
     read_topics,
 )
-from wireproto.dafka.additions.together import (
-    MAX_RECORDS_TOGETHER,
-    DirectRecords,
-    DirectRecordsEncoder,
-)
+from wireproto.dafka.additions.together import DirectRecords, DirectRecordsEncoder
 from wireproto.dafka.additions.verifying import Verified, Verify
 
 __all__ = [
@@ -103,7 +99,6 @@ __all__ = [
     "LOOKUP_OFFSET",
     "LOOKUP_TIMESTAMP",
     "MAX_NATIVE_TOPICS_TOLD",
-    "MAX_RECORDS_TOGETHER",
     "NOTHING_REMEMBERED",
     "NO_EPOCH",
     "PIECE_BYTES",
