@@ -12,6 +12,7 @@ import trio
 
 from mesh.keyed_links import KeyedLinks
 from mesh.keys.certificate import Certificate
+from mesh.keys.roles import Role
 from mesh.zmq_trio import Context, Publisher, Subscriber
 from wireproto.dafka import additions  # noqa: F401  registers our own messages with the decoder
 from wireproto.dafka.errors import MalformedMessage
@@ -56,6 +57,11 @@ class Node:
     def is_keyed(self) -> bool:
         """Whether links to other processes have keys."""
         return self._keys is not None
+
+    @property
+    def is_from_store(self) -> bool | None:
+        """Whether a store sent the message that is being handled; None where no key tells."""
+        return None if self.sender is None else self.sender.role is Role.STORE
 
     def route(self, routes: Routes) -> None:
         """Have messages of these types handled. Raises ValueError for one that has a handler already."""

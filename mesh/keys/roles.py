@@ -113,7 +113,7 @@ _READERS: Final = frozenset({ConsumerHello, Fetch, GetHeads})
 ASKING: Final = frozenset({Digest, Fetch, GetRows, Keep, ListSegments, Lookup, Ping, Recall, Request, Verify})
 """Messages whose requester is an id of who sends them."""
 
-CLAIMING: Final = (_STORES_ANSWERS | {DirectRecord}) - {Pong}
+CLAIMING: Final = (_STORES_ANSWERS | {DirectHead, DirectRecord}) - {Pong}
 """Messages in which a store says which one it is, beside PONG."""
 
 

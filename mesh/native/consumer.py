@@ -10,7 +10,14 @@ from mesh.protocol.native_order import Delivery, from_first, from_next
 from mesh.zmq_trio import Context
 from wireproto.dafka import ids
 from wireproto.dafka.additions import DirectRecords, End
-from wireproto.dafka.messages import DirectHead, DirectRecord, Head, Record, StoreHello
+from wireproto.dafka.messages import (
+    DirectHead,
+    DirectRecord,
+    Head,
+    Record,
+    StoreHello,
+    named_heads_prefix,
+)
 
 
 class NativeConsumer:
@@ -29,9 +36,10 @@ class NativeConsumer:
         self._is_open = True
         for answered in (ids.DIRECT_RECORD, ids.DIRECT_HEAD, ids.STORE_HELLO, ids.END):
             node.subscribe(answered + self.requester.encode())
-        # With keys it is for gateways: whoever subscribes to it has what is for that name sent so.
+        # With keys these are for gateways: whoever subscribes to it has what is for that name sent so.
         if not node.is_keyed:
             node.subscribe(ids.DIRECT_RECORDS + self.requester.encode())
+            node.subscribe(named_heads_prefix(self.requester))
         node.route(
             {
                 Record: hearing.on_record,

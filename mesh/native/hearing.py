@@ -10,7 +10,7 @@ import trio
 
 from mesh.node import Node
 from mesh.protocol.native_order import DEFAULT_LIMITS, Begin, Limits, NativeOrder
-from mesh.protocol.native_resends import OURS, Resends
+from mesh.protocol.native_resends import Resends
 from wireproto.dafka import ids
 from wireproto.dafka.additions import STATUS_BEGINS_LATER, DirectRecords, End
 from wireproto.dafka.messages import (
@@ -112,24 +112,23 @@ class Hearing:
 
     def on_direct_record(self, record: DirectRecord) -> None:
         """An answer to this requester."""
+        if not self.resends.takes(record, self._node.is_from_store):
+            return
         content = bytes(record.content)
         self.order.on_record(record.address, record.subject, record.sequence, content, trio.current_time())
 
     def on_direct_records(self, records: DirectRecords) -> None:
-        """An answer to this requester. What follows is asked for at once; of a C producer with the next look,
-        when it has heard what stores have: it answers wrongly for what it does not know to be acknowledged.
-        """
+        """An answer to this requester. What follows is asked for at once."""
         _, address, subject, first, contents = records
         self.order.on_records(address, subject, first, contents, trio.current_time())
-        if address.startswith(OURS):
-            self._ask((address,))
+        self._ask((address,))
 
     def on_head(self, head: Head) -> None:
         self.order.on_head(head.address, head.subject, head.sequence, trio.current_time())
 
     def on_direct_head(self, head: DirectHead) -> None:
         """An answer to this requester."""
-        self.resends.on_head(head.address, head.sequence)
+        self.resends.on_head(head.address, head.sequence, head.store)
         self.order.on_head(head.address, head.subject, head.sequence, trio.current_time())
 
     def on_end(self, end: End) -> None:

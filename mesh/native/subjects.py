@@ -12,7 +12,7 @@ from mesh.protocol.native_order import Begin, Limits
 from mesh.requests import Requests
 from wireproto.dafka import ids
 from wireproto.dafka.additions import DirectRecords, End, TakenUp
-from wireproto.dafka.messages import DirectHead, DirectRecord
+from wireproto.dafka.messages import DirectHead, DirectRecord, named_heads_prefix
 
 LIMITS = Limits(
     ready_bytes=8 * 1024 * 1024,
@@ -37,6 +37,7 @@ class NativeSubjects:
         self._by_requester: dict[str, Hearing] = {}
         for answered in (ids.DIRECT_HEAD, ids.DIRECT_RECORDS):
             node.subscribe(answered + requests.prefix.encode())
+        node.subscribe(named_heads_prefix(requests.prefix))
 
     @property
     def life(self) -> str:

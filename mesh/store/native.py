@@ -34,7 +34,15 @@ from mesh.store.published import PublishedRecords
 from mesh.store.reclaimer import Reclaimer
 from wireproto.dafka import ids
 from wireproto.dafka.additions import STATUS_BEGINS_LATER, End, TakenUp
-from wireproto.dafka.messages import ConsumerHello, DirectHead, Fetch, GetHeads, StoreHello
+from wireproto.dafka.messages import (
+    ConsumerHello,
+    DirectHead,
+    DirectRecord,
+    Fetch,
+    GetHeads,
+    StoreHello,
+    named_heads_prefix,
+)
 
 KEEP_SECONDS = 1.0
 """How often is looked what is to go, and counts are written."""
@@ -96,6 +104,7 @@ class NativeStore:
             node.subscribe(everybodys)
         for our_own in (ids.DIRECT_HEAD, ids.CONSUMER_HELLO):
             node.subscribe(our_own + incarnation.encode())
+        node.subscribe(named_heads_prefix(incarnation))
         node.on_subscribed(self._on_subscribed)
 
     # at a start -------------------------------------------------------------------------------------------
@@ -162,7 +171,7 @@ class NativeStore:
         now = trio.current_time()
         for (address, subject), head in heads.items():
             for requester in self._watchers.of(subject, now):
-                self._node.send(DirectHead(requester, address, subject, head))
+                self.readers.tell_head(requester, address, subject, head)
 
     async def run(self) -> None:
         """Answer and keep, for ever."""
@@ -299,8 +308,7 @@ class NativeStore:
 
         `take_asks` is to be called behind it.
         """
-        state = self._ingest.known(fetch.address)
-        if fetch.store or state is None or state.phase is not Phase.NATIVE:
+        if fetch.store or not self._is_native(fetch.address):
             return fetch
         allowed = self.resends.allowed(fetch, trio.current_time())
         if allowed is None and fetch.address not in self._told:
@@ -351,4 +359,14 @@ class NativeStore:
     def on_direct_head(self, head: DirectHead) -> None:
         """Another store's answer to what `take_asks` asked."""
         if head.requester == self._incarnation:
-            self.resends.on_head(head.address, head.sequence)
+            self.resends.on_head(head.address, head.sequence, head.store)
+
+    def takes(self, record: DirectRecord) -> bool:
+        """Whether an answer to this store is to be believed, as `Resends.takes` has it."""
+        if not self._is_native(record.address):
+            return True
+        return self.resends.takes(record, self._node.is_from_store)
+
+    def _is_native(self, address: str) -> bool:
+        state = self._ingest.known(address)
+        return state is not None and state.phase is Phase.NATIVE

@@ -21,7 +21,7 @@ from mesh.protocol.native_keeping import NativeKeeping
 from mesh.protocol.publications import Publication, Publications
 from mesh.store import ranges
 from mesh.store.db import Database
-from mesh.store.native_sending import NATIVE_RECORDS_PER_SECOND, NATIVE_SEND_BYTES, NativeSending
+from mesh.store.native_sending import NATIVE_RECORDS_PER_SECOND, NATIVE_SEND_BYTES, NativeSending, hears_names
 from mesh.store.published import PublishedRecords
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
@@ -193,10 +193,15 @@ class NativeReaders:
             self._said.add(address)
             logger.error("a native reader is not answered: %s", error)
 
+    def tell_head(self, requester: str, address: str, subject: str, head: int) -> None:
+        """Say how far this store has an address."""
+        said = self._incarnation if hears_names(self._node.publisher, requester) else ""
+        self._node.send(DirectHead(requester, address, subject, head, said))
+
     async def _tell_heads(self, asked: GetHeads) -> None:
         heads = self._keeping.heads(asked.subject) + self.publications.heads(asked.subject)
         for number, (address, head) in enumerate(heads, 1):
-            self._node.send(DirectHead(asked.requester, address, asked.subject, head))
+            self.tell_head(asked.requester, address, asked.subject, head)
             if number % HEADS_AT_ONCE == 0:
                 await trio.sleep(HEADS_AT_ONCE / NATIVE_RECORDS_PER_SECOND)
 
@@ -204,7 +209,7 @@ class NativeReaders:
         """Raises `StoreCorrupt`."""
         address, following = asked.address, asked.sequence
         last = _last_of(asked)
-        sending = NativeSending(self._node.publisher, asked)
+        sending = NativeSending(self._node.publisher, self._incarnation, asked)
         while True:
             kept = self._keeping.get(address)
             if kept is None or following < kept.first:
@@ -224,12 +229,12 @@ class NativeReaders:
                 )
             )
             following = await sending.send(following, contents)
-        self._node.send(DirectHead(asked.requester, address, asked.subject, kept.head))
+        self.tell_head(asked.requester, address, asked.subject, kept.head)
 
     async def _send_values(self, asked: Fetch) -> None:
         """Those of a partition. Raises `StoreCorrupt`."""
         address, following, last = asked.address, asked.sequence, _last_of(asked)
-        sending = NativeSending(self._node.publisher, asked)
+        sending = NativeSending(self._node.publisher, self._incarnation, asked)
         while following <= last and not sending.full:
             publication = self.publications.get(address)
             if publication is None or publication.subject != asked.subject:
@@ -242,7 +247,7 @@ class NativeReaders:
             self.published_records += following - before
         publication = self.publications.get(address)
         if publication is not None and publication.head >= 0:
-            self._node.send(DirectHead(asked.requester, address, asked.subject, publication.head))
+            self.tell_head(asked.requester, address, asked.subject, publication.head)
 
     async def _values(self, asked: Fetch, publication: Publication, first: int, last: int) -> list[bytes]:
         """Some of the records from `first` to `last`; none if the first one is not here. Raises

@@ -10,7 +10,7 @@ from mesh.protocol.address_state import life_of
 from mesh.zmq_trio import Publisher
 from wireproto.dafka import ids
 from wireproto.dafka.additions import DirectRecordsEncoder
-from wireproto.dafka.messages import DirectRecordEncoder, Fetch
+from wireproto.dafka.messages import DirectRecordEncoder, Fetch, named_heads_prefix
 
 NATIVE_SEND_RECORDS = 256
 NATIVE_SEND_BYTES = 1024 * 1024
@@ -33,20 +33,29 @@ NATIVE_BYTES_PER_SECOND = 128 * 1024 * 1024
 """The fastest that one native reader is sent records: those that go together, and others."""
 
 
+def hears_names(publisher: Publisher, requester: str) -> bool:
+    """Whether this reader is to be told which store answers it."""
+    return any(publisher.subscribed(named_heads_prefix(name)) for name in _names(requester))
+
+
+def _names(requester: str) -> tuple[str, str]:
+    """A reader subscribes to its name, a gateway to what all names of its life begin with."""
+    return requester, life_of(requester)
+
+
 class NativeSending:
     """Of one FETCH. `send` what is here of what it asks for, unless it is `full`."""
 
-    def __init__(self, publisher: Publisher, asked: Fetch) -> None:
+    def __init__(self, publisher: Publisher, incarnation: str, asked: Fetch) -> None:
         self._publisher = publisher
         requester, address, subject = asked.requester, asked.address, asked.subject
-        # A reader subscribes to its name, a gateway to what all names of its life begin with.
-        whose = (requester, life_of(requester))
-        self._each = DirectRecordEncoder(requester, "", address, subject)
+        said = incarnation if hears_names(publisher, requester) else ""
+        self._each = DirectRecordEncoder(requester, said, address, subject)
         self._together: DirectRecordsEncoder | None = None
         self.at_once = NATIVE_SEND_RECORDS
         """Records that are to be read at a time."""
         self._bytes, self._pace = NATIVE_SEND_BYTES, NATIVE_RECORDS_PER_SECOND
-        if any(publisher.subscribed(ids.DIRECT_RECORDS + name.encode()) for name in whose):
+        if any(publisher.subscribed(ids.DIRECT_RECORDS + name.encode()) for name in _names(requester)):
             self._together = DirectRecordsEncoder(requester, address, subject)
             self.at_once = NATIVE_READ_RECORDS
             self._bytes, self._pace = NATIVE_TOGETHER_BYTES, NATIVE_TOGETHER_PER_SECOND

@@ -241,6 +241,8 @@ class Store:
     def on_direct_record(self, record: DirectRecord) -> None:
         """A record that was asked for: by this store, by what it copies, or by the scrub."""
         if record.requester == self.settings.incarnation:
+            if not self.native.takes(record):
+                return
             again = Record(record.address, record.subject, record.sequence, record.content)
             self.ingest.on_record(again, trio.current_time())
         elif record.requester.startswith(self.requests.prefix):

@@ -27,7 +27,7 @@ import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -43,7 +43,6 @@ from tests.faults.checker import Problem
 from tests.faults.killed_readers import KafkaReader, SparkReader
 from tests.faults.native_judge import ADDRESS, Sent, judge
 from tests.faults.native_reader import NativeReader
-from tests.faults.native_sender import content_of
 from tests.peers.mesh import MeshCluster
 from tests.spark.writer import Place
 
@@ -56,6 +55,9 @@ PAUSE_SECONDS: Final = 1.0
 """The longest between two kills."""
 DONE_SECONDS: Final = 180.0
 """For what is under way at the end."""
+
+PROBLEMS_TOLD: Final = 10
+"""Of each kind."""
 
 Stored = dict[int, list[tuple[int, Record]]]
 Reader = NativeReader | CReader
@@ -280,10 +282,10 @@ class Kills:
         deadline = time.monotonic() + DONE_SECONDS
         while True:
             stored = {n: stored_records(mesh.bootstrap, TOPIC, n) for n in range(PARTITIONS)}
-            found = Counter(addresses(stored))
-            native = found.total()
+            found = by_address(stored)
+            native = sum(map(len, found.values()))
             self.records = Counter(native=native, kafka=sum(map(len, stored.values())) - native)
-            came = all(found[one] >= count for one, count in sent.native.items())
+            came = all(len(found.get(one, ())) >= count for one, count in sent.native.items())
             if sent.lines and came:
                 values = {record.value for pairs in stored.values() for _, record in pairs}
                 came = values.issuperset(sent.lines)
@@ -293,19 +295,19 @@ class Kills:
 
     def _heard_late(self, mesh: MeshCluster, stored: Stored) -> list[Problem]:
         """A native consumer hears all that is in the topic, of each address in the same order."""
-        wanted = Counter(addresses(stored))
+        wanted = by_address(stored)
         heard = trio.run(self._heard, mesh, wanted)
-        problems = []
-        for address, count in wanted.items():
-            if heard.get(address, [])[:count] != [content_of(address, number) for number in range(count)]:
-                problems.append(Problem("lost", f"a native consumer hears another thing of {address}"))
-        return problems
+        return [
+            Problem("lost", f"a native consumer hears another thing of {address}")
+            for address, contents in wanted.items()
+            if heard.get(address, [])[: len(contents)] != contents
+        ]
 
-    async def _heard(self, mesh: MeshCluster, wanted: Counter[str]) -> dict[str, list[bytes]]:
+    async def _heard(self, mesh: MeshCluster, wanted: Mapping[str, list[bytes]]) -> dict[str, list[bytes]]:
         found: dict[str, list[bytes]] = defaultdict(list)
         async with dafka.Consumer(SUBJECT, from_beginning=True, tower=str(mesh.tower.address)) as records:
             with trio.move_on_after(DONE_SECONDS):
-                while any(len(found[address]) < count for address, count in wanted.items()):
+                while any(len(found[address]) < len(contents) for address, contents in wanted.items()):
                     record = await records.receive()
                     found[record.address].append(record.content)
         return found
@@ -330,13 +332,25 @@ def _misread(name: str, reader: Reader, stored: Stored) -> Iterator[Problem]:
         yield Problem("misread", f"the {name}: {wrong}")
 
 
-def addresses(stored: Stored) -> Iterator[str]:
-    """Of each native record in the topic."""
+def by_address(stored: Stored) -> dict[str, list[bytes]]:
+    """The contents of each address in the topic, in their order."""
+    found: dict[str, list[bytes]] = defaultdict(list)
     for pairs in stored.values():
         for _, record in pairs:
-            for name, value in record.headers:
-                if name == ADDRESS:
-                    yield (value or b"").decode()
+            address = dict(record.headers).get(ADDRESS)
+            if address is not None:
+                found[address.decode()].append(record.value or b"")
+    return found
+
+
+def some_of_each(problems: Iterable[Problem]) -> Iterator[str]:
+    """How many of each kind, and the first of them."""
+    kinds: dict[str, list[Problem]] = defaultdict(list)
+    for problem in problems:
+        kinds[problem.kind].append(problem)
+    for kind, found in kinds.items():
+        yield f"{len(found)} x {kind}, the first of them:"
+        yield from (f"  {problem.detail}" for problem in found[:PROBLEMS_TOLD])
 
 
 def main() -> int:
@@ -364,8 +378,8 @@ def main() -> int:
         print(f"seed {options.seed}: killed {killed}")
         counts = kills.records
         print(f"in the topic: {counts['native']} native records, {counts['kafka']} of Kafka producers")
-        for problem in problems[:20]:
-            print(problem)
+        for told in some_of_each(problems):
+            print(told)
         print(f"{len(problems)} problems")
     return 1 if problems else 0
 

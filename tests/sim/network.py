@@ -57,6 +57,7 @@ class SimNode:
         self.malformed = 0
         self.sender = None
         self.is_keyed = False
+        self.is_from_store = None
         self.held: list[Sequence[bytes]] = []
         self.prefixes: tuple[bytes, ...] = ()
         self._handlers: dict[type[Any], Callable[[Any], None]] = {}

@@ -123,16 +123,17 @@ class DirectRecord(NamedTuple):
 
 
 class DirectHead(NamedTuple):
-    """DIRECT-HEAD 'E': an answer to GET-HEADS or CONSUMER-HELLO."""
+    """DIRECT-HEAD 'E': an answer to GET-HEADS or CONSUMER-HELLO. `store` as in `Ack`."""
 
     requester: str
     address: str
     subject: str
     sequence: int
+    store: str = ""
 
     def frames(self) -> Frames:
         return [
-            fields.header(ids.DIRECT_HEAD, answer_topic(self.requester, ""))
+            fields.header(ids.DIRECT_HEAD, answer_topic(self.requester, self.store), fields.MAX_PAIR_BYTES)
             + fields.name(self.address)
             + fields.string(self.subject)
             + fields.sequence(self.sequence)
@@ -293,6 +294,13 @@ def split_answer_topic(topic: str) -> tuple[str, str]:
     return checked_name(requester), store
 
 
+def named_heads_prefix(name: str) -> bytes:
+    """What a reader under that name, or a gateway whose life it is, subscribes to for stores to say in
+    DIRECT-HEADs and DIRECT-RECORDs who they are.
+    """
+    return ids.DIRECT_HEAD + f"{name}/".encode()
+
+
 def directed_topic(store: str, rest: str) -> bytes:
     """`@incarnation/rest`: for that store alone. Raises ValueError unless `store` is a name."""
     if not fields.is_name(store):
@@ -406,7 +414,8 @@ def _fetch(topic: str, cursor: Cursor) -> Fetch:
 
 
 def _direct_head(topic: str, cursor: Cursor) -> DirectHead:
-    return DirectHead(checked_name(topic), cursor.name(), cursor.string(), cursor.sequence())
+    requester, store = split_answer_topic(topic)
+    return DirectHead(requester, cursor.name(), cursor.string(), cursor.sequence(), store)
 
 
 register_with_content(ids.RECORD, _decode_record)
@@ -414,7 +423,7 @@ register_with_content(ids.DIRECT_RECORD, _decode_direct_record)
 _DECODERS[ids.ACK[0]] = _decode_ack
 register(ids.HEAD, _head)
 register(ids.FETCH, _fetch)
-register(ids.DIRECT_HEAD, _direct_head)
+register(ids.DIRECT_HEAD, _direct_head, fields.MAX_PAIR_BYTES)
 register(ids.GET_HEADS, lambda topic, cursor: GetHeads(topic, cursor.name()))
 register(
     ids.CONSUMER_HELLO,

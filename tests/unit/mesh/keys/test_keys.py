@@ -117,6 +117,7 @@ MESSAGES: list[tuple[Any, set[Role]]] = [
     (Recalled(R, S, 0, "cluster", NOTHING_REMEMBERED), {ST}),
     (End(R, S, STATUS), {ST}),
     (DirectHead(R, A, "heat", 0), {ST}),
+    (DirectHead(R, A, "heat", 0, S), {ST}),
     (StoreHello(R, S), {ST}),
     (DirectRecord(R, S, A, "heat", 0, b""), {ST}),
     (DirectRecords(R, A, "heat", 0, (b"",)), {ST}),

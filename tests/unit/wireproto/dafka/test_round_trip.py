@@ -174,7 +174,7 @@ MESSAGES: dict[type[Any], st.SearchStrategy[Any]] = {
         built(Fetch, SHORT_NAMES, NAMES, STRINGS, SEQUENCES, COUNTS, SHORT_NAMES, COUNTS),
     ),
     DirectRecord: built(DirectRecord, NAMES, st.one_of(st.just(""), NAMES), NAMES, STRINGS, SEQUENCES, BYTES),
-    DirectHead: built(DirectHead, NAMES, NAMES, STRINGS, SEQUENCES),
+    DirectHead: built(DirectHead, NAMES, NAMES, STRINGS, SEQUENCES, st.one_of(st.just(""), NAMES)),
     GetHeads: built(GetHeads, STRINGS, NAMES),
     ConsumerHello: built(ConsumerHello, NAMES, NAMES, tuples(STRINGS)),
     StoreHello: built(StoreHello, NAMES, NAMES),

@@ -107,6 +107,7 @@ OWN: dict[str, Any] = {
     "ACK/UNANNOUNCED": Ack("A9", "~S1", "t", 8),
     "FETCH/DIRECTED": Fetch("A9", "R7", "t", 5, 100, "S1", 1024 * 1024),
     "DIRECT-RECORD/OURS": DirectRecord("R7", "S1", "A9", "t", 5, b"hi"),
+    "DIRECT-HEAD/OURS": DirectHead("R7", "A9", "t", 5, "S1"),
     "OPEN": Request(b"O", "S1", "R7", (OpenEntry(SEGMENT, AT).pack(),)),
     "OPENED": Answer(b"o", "R7", "S1", (NONE,), NONCE),
     "OPENED/SEALING": Answer(
