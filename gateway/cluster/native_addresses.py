@@ -102,19 +102,25 @@ class NativeAddresses:
         self._not_kept.clear()
 
     @property
-    def is_full(self) -> bool:
-        """Whether no more can be known."""
-        return len(self._known) >= MAX_NATIVE_ADDRESSES
+    def room(self) -> int:
+        """How many more can be known."""
+        return max(0, MAX_NATIVE_ADDRESSES - len(self._known))
 
-    async def make(self, topic_id: bytes, address: str, known: KnownAddress) -> None:
-        """Have the catalog know this address, for use once it is `kept`; what it knows already stays. Raises
-        CatalogFailed.
+    async def make(self, topic_id: bytes, addresses: Mapping[str, KnownAddress]) -> None:
+        """Have the catalog know these addresses, for use once they are `kept`; what it knows already stays.
+        Raises CatalogFailed.
         """
-        key = keys.native_key(topic_id, address)
-        self._not_kept.add(key)
-        with suppress(CompareFailed):
-            await self._catalog.transact([Compare(key, 0)], {key: known.pack()})
-        self.take(key)
+        puts = {keys.native_key(topic_id, address): known.pack() for address, known in addresses.items()}
+        self._not_kept.update(puts)
+        while puts:
+            try:
+                await self._catalog.transact([Compare(key, 0) for key in puts], puts)
+                break
+            except CompareFailed as failed:
+                del puts[failed.key]  # somebody else has made it known
+                self.take(failed.key)
+        for key in puts:
+            self.take(key)
 
     async def reached(self, topic_id: bytes, addresses: Mapping[str, int]) -> None:
         """The records of these addresses before so many are durable in their logs. Raises CatalogFailed."""

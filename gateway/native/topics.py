@@ -28,6 +28,8 @@ from mesh.protocol.address_state import life_of
 from wireproto.kafka.errors import KafkaError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gateway.cluster.cluster import Cluster
     from gateway.log.idempotence.producer import Producer
     from gateway.log.topic import Topic
@@ -161,34 +163,40 @@ class NativeTopics:
             for address in taken:
                 if life_of(address) in lives:
                     intake.leave_out(address)
-                    continue
-                try:
-                    await self._make(intake.topic, address)
-                except KafkaError as error:
-                    self._limit.info("native address %s waits: %s", printable(address), error)
-                    break
+            try:
+                await self._make(intake.topic, [one for one in taken if life_of(one) not in lives])
+            except KafkaError as error:
+                self._limit.info("native addresses of topic %s wait: %s", intake.topic.name, error)
         if self._addresses.are_to_be_kept and await self._cluster.context.copies.keep(KEPT_SECONDS):
             self._addresses.kept()
             for intake in self.intakes.values():
                 intake.more_are_known()
 
-    async def _make(self, topic: Topic, address: str) -> None:
-        """Have the catalog know an address, if its partition is led here. Raises KafkaError."""
-        index = _partition_of(topic, address)
-        if index >= len(topic.partitions) or not topic.partitions[index].available:
-            return
-        if self._addresses.get(topic.id, address) is not None:
-            return
-        if self._addresses.is_full:
-            self._limit.warning(
-                "native address %s of subject %s does not come into topic %s: %d addresses are known, and no "
-                "more may be",
-                printable(address), topic.settings.native_subject, topic.name, MAX_NATIVE_ADDRESSES,
-            )  # fmt: skip
-            return
-        whom = Principal(NATIVE, f"{topic.id.hex()}/{address}")
-        producer_id = await self._cluster.allocate_producer_id(whom)
-        await self._addresses.make(topic.id, address, KnownAddress(index, producer_id))
+    async def _make(self, topic: Topic, addresses: Sequence[str]) -> None:
+        """Have the catalog know those of these addresses whose partitions are led here. Raises KafkaError."""
+        led: dict[str, int] = {}
+        for address in addresses:
+            index = _partition_of(topic, address)
+            if index < len(topic.partitions) and topic.partitions[index].available:
+                led[address] = index
+        new = [address for address in led if self._addresses.get(topic.id, address) is None]
+        if len(new) > self._addresses.room:
+            self._say_full(topic, new[self._addresses.room])
+            new = new[: self._addresses.room]
+        for start in range(0, len(new), NOTED_AT_ONCE):
+            made: dict[str, KnownAddress] = {}
+            for address in new[start : start + NOTED_AT_ONCE]:
+                whom = Principal(NATIVE, f"{topic.id.hex()}/{address}")
+                producer_id = await self._cluster.allocate_producer_id(whom)
+                made[address] = KnownAddress(led[address], producer_id)
+            await self._addresses.make(topic.id, made)
+
+    def _say_full(self, topic: Topic, address: str) -> None:
+        self._limit.warning(
+            "native address %s of subject %s does not come into topic %s: %d addresses are known, and no "
+            "more may be",
+            printable(address), topic.settings.native_subject, topic.name, MAX_NATIVE_ADDRESSES,
+        )  # fmt: skip
 
     def _lives_of_segments(self, subject: str) -> set[str]:
         """The gateway lives that have published segments of a topic with the name of the subject: one that

@@ -169,9 +169,12 @@ class NativeStore:
 
     def _tell_watchers(self, heads: Mapping[tuple[str, str], int]) -> None:
         now = trio.current_time()
+        said: dict[str, str] = {}
         for (address, subject), head in heads.items():
             for requester in self._watchers.of(subject, now):
-                self.readers.tell_head(requester, address, subject, head)
+                if requester not in said:
+                    said[requester] = self.readers.name_for(requester)
+                self._node.send(DirectHead(requester, address, subject, head, said[requester]))
 
     async def run(self) -> None:
         """Answer and keep, for ever."""

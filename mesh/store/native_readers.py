@@ -193,15 +193,15 @@ class NativeReaders:
             self._said.add(address)
             logger.error("a native reader is not answered: %s", error)
 
-    def tell_head(self, requester: str, address: str, subject: str, head: int) -> None:
-        """Say how far this store has an address."""
-        said = self._incarnation if hears_names(self._node.publisher, requester) else ""
-        self._node.send(DirectHead(requester, address, subject, head, said))
+    def name_for(self, requester: str) -> str:
+        """What this store calls itself in an answer to a reader: "" to one that takes none."""
+        return self._incarnation if hears_names(self._node.publisher, requester) else ""
 
     async def _tell_heads(self, asked: GetHeads) -> None:
         heads = self._keeping.heads(asked.subject) + self.publications.heads(asked.subject)
+        said = self.name_for(asked.requester)
         for number, (address, head) in enumerate(heads, 1):
-            self.tell_head(asked.requester, address, asked.subject, head)
+            self._node.send(DirectHead(asked.requester, address, asked.subject, head, said))
             if number % HEADS_AT_ONCE == 0:
                 await trio.sleep(HEADS_AT_ONCE / NATIVE_RECORDS_PER_SECOND)
 
@@ -209,7 +209,8 @@ class NativeReaders:
         """Raises `StoreCorrupt`."""
         address, following = asked.address, asked.sequence
         last = _last_of(asked)
-        sending = NativeSending(self._node.publisher, self._incarnation, asked)
+        said = self.name_for(asked.requester)
+        sending = NativeSending(self._node.publisher, said, asked)
         while True:
             kept = self._keeping.get(address)
             if kept is None or following < kept.first:
@@ -229,12 +230,13 @@ class NativeReaders:
                 )
             )
             following = await sending.send(following, contents)
-        self.tell_head(asked.requester, address, asked.subject, kept.head)
+        self._node.send(DirectHead(asked.requester, address, asked.subject, kept.head, said))
 
     async def _send_values(self, asked: Fetch) -> None:
         """Those of a partition. Raises `StoreCorrupt`."""
         address, following, last = asked.address, asked.sequence, _last_of(asked)
-        sending = NativeSending(self._node.publisher, self._incarnation, asked)
+        said = self.name_for(asked.requester)
+        sending = NativeSending(self._node.publisher, said, asked)
         while following <= last and not sending.full:
             publication = self.publications.get(address)
             if publication is None or publication.subject != asked.subject:
@@ -247,7 +249,8 @@ class NativeReaders:
             self.published_records += following - before
         publication = self.publications.get(address)
         if publication is not None and publication.head >= 0:
-            self.tell_head(asked.requester, address, asked.subject, publication.head)
+            head = publication.head
+            self._node.send(DirectHead(asked.requester, address, asked.subject, head, said))
 
     async def _values(self, asked: Fetch, publication: Publication, first: int, last: int) -> list[bytes]:
         """Some of the records from `first` to `last`; none if the first one is not here. Raises

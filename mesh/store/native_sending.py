@@ -46,10 +46,10 @@ def _names(requester: str) -> tuple[str, str]:
 class NativeSending:
     """Of one FETCH. `send` what is here of what it asks for, unless it is `full`."""
 
-    def __init__(self, publisher: Publisher, incarnation: str, asked: Fetch) -> None:
+    def __init__(self, publisher: Publisher, said: str, asked: Fetch) -> None:
+        """`said`: what the store calls itself, "" to who takes no name."""
         self._publisher = publisher
         requester, address, subject = asked.requester, asked.address, asked.subject
-        said = incarnation if hears_names(publisher, requester) else ""
         self._each = DirectRecordEncoder(requester, said, address, subject)
         self._together: DirectRecordsEncoder | None = None
         self.at_once = NATIVE_SEND_RECORDS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
@@ -56,13 +56,12 @@ def _before_the_log_is_known() -> AbstractContextManager[object]:
 def _new_producer_each_time() -> AbstractContextManager[object]:
     """Whoever hears of an address makes it known anew, over what is known."""
 
-    async def make_anew(self: Any, topic: Any, address: str) -> bool:
-        index = self._next = (getattr(self, "_next", 0) + 1) % len(topic.partitions)
-        if not topic.partitions[index].available:
-            return False
-        known = KnownAddress(index, 1_000_000 + self._next)
-        self._addresses._known[f"/native/{topic.id.hex()}/{address}"] = known
-        return True
+    async def make_anew(self: Any, topic: Any, addresses: Sequence[str]) -> None:
+        for address in addresses:
+            index = self._next = (getattr(self, "_next", 0) + 1) % len(topic.partitions)
+            if topic.partitions[index].available:
+                known = KnownAddress(index, 1_000_000 + self._next)
+                self._addresses._known[f"/native/{topic.id.hex()}/{address}"] = known
 
     return patch.object(topics.NativeTopics, "_make", make_anew)
 
