@@ -2,8 +2,9 @@
 
 A tower, three stores and a gateway; three native producers, two of whose records count when two stores have
 them, and two Kafka producers. One of all these gets a SIGKILL again and again and is started anew; a native
-producer has another address then. At the end the topic has each acknowledged record once, those of an address
-in order and without a gap, and a native consumer that comes late hears the same as is in the topic.
+producer has another address then, and a Kafka producer another id. At the end the topic has each acknowledged
+record once, those of an address in order and without a gap, and a native consumer that comes late hears the
+same as is in the topic.
 
 A Kafka consumer reads the topic all the while and is killed, too; so is, with `--spark`, a Spark stream into
 files. Both have each record once in the end.
@@ -11,7 +12,7 @@ files. Both have each record once in the end.
 The values of the topic are published besides: a native consumer that reads them all the while, and one that
 comes late, get each offset once, in order, as Kafka clients have it.
 
-With `--c-programs DIR`, where Dafka's own programs in C are, two of their producers and two of their
+With `--c-programs DIR`, where Dafka's own programs in C are, three of their producers and two of their
 consumers do the same beside ours. With `--drop` stores drop what is in the topic at once, and no native
 consumer comes late.
 """
@@ -20,20 +21,16 @@ from __future__ import annotations
 
 import argparse
 import random
-import signal
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import trio
-from confluent_kafka import Producer
 
 import dafka
 from tests.clients.stored import create_replicated_topic, stored_records
@@ -41,21 +38,18 @@ from tests.differential.batches import Record
 from tests.faults.c_programs import CReader, CSender
 from tests.faults.checker import Problem
 from tests.faults.killed_readers import KafkaReader, SparkReader
+from tests.faults.killed_senders import DONE_SECONDS, KafkaSender, NativeSender
 from tests.faults.native_judge import ADDRESS, Sent, judge
 from tests.faults.native_reader import NativeReader
 from tests.peers.mesh import MeshCluster
-from tests.spark.writer import Place
 
 TOPIC, SUBJECT, PARTITIONS = "mixed", "sensors", 3
 STORES_OF_SENDERS: Final = (1, 2, 2)
 """By native producer: how many stores have to have a record before it counts."""
 KAFKA_PRODUCERS: Final = 2
-C_PRODUCERS: Final = 2
+C_PRODUCERS: Final = 3
 PAUSE_SECONDS: Final = 1.0
 """The longest between two kills."""
-DONE_SECONDS: Final = 180.0
-"""For what is under way at the end."""
-
 PROBLEMS_TOLD: Final = 10
 """Of each kind."""
 
@@ -69,88 +63,6 @@ class Victim(Protocol):
     def kill9(self) -> None: ...
 
     def start(self) -> object: ...
-
-
-class Sender:
-    """A native producer that may be killed; each life notes what it was acknowledged in one file."""
-
-    def __init__(self, mesh: MeshCluster, directory: Path, number: int) -> None:
-        self._mesh, self._stores = mesh, STORES_OF_SENDERS[number]
-        self._notes = directory / f"sender-{number}"
-        self._errors = directory / f"sender-{number}.err"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        sender = (sys.executable, "-m", "tests.faults.native_sender")
-        command = [*sender, SUBJECT, str(self._mesh.tower.address), str(self._stores)]
-        with self._errors.open("ab") as errors:
-            self._process = subprocess.Popen(
-                [*command, str(self._notes)], stdout=subprocess.PIPE, stderr=errors
-            )
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == b"ready\n", self._errors.read_text()[-1500:]
-
-    def kill9(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-
-    def end(self) -> list[Problem]:
-        """In order: everything is acknowledged."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
-        code = self._process.wait(DONE_SECONDS)
-        return [Problem("failed", self._errors.read_text()[-1500:])] if code else []
-
-    def acknowledged(self) -> dict[str, int]:
-        """By address."""
-        if not self._notes.exists():
-            return {}
-        lines = [line.split() for line in self._notes.read_text().splitlines()]
-        return {line[0]: int(line[1]) for line in lines if len(line) == 2}
-
-
-class KafkaWriter:
-    """An idempotent producer in a thread."""
-
-    def __init__(self, bootstrap: str, number: int) -> None:
-        settings: dict[str, Any] = {
-            "enable.idempotence": True,
-            "linger.ms": 5,
-            "reconnect.backoff.max.ms": 200,
-        }
-        self._producer = Producer({"bootstrap.servers": bootstrap, **settings})
-        self._number = number
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self.acked: dict[bytes, Place] = {}
-        self.failed: list[Problem] = []
-        self._thread.start()
-
-    def _run(self) -> None:
-        number = 0
-        while not self._stop.wait(0.005):
-            value = b"kafka %d %d" % (self._number, number)
-            try:
-                self._producer.produce(TOPIC, value, partition=number % PARTITIONS, on_delivery=self._done)
-            except BufferError:
-                self._producer.poll(0.1)  # nothing was acknowledged for long
-                continue
-            self._producer.poll(0)
-            number += 1
-
-    def _done(self, error: Any, message: Any) -> None:
-        if error is None:
-            self.acked[message.value()] = message.partition(), message.offset()
-        else:
-            self.failed.append(Problem("failed", f"{message.value()!r}: {error}"))
-
-    def end(self) -> list[Problem]:
-        """Everything is acknowledged."""
-        self._stop.set()
-        self._thread.join()
-        left = self._producer.flush(DONE_SECONDS)
-        return [*self.failed, *([Problem("failed", f"{left} records are not acknowledged")] if left else [])]
 
 
 class Kills:
@@ -180,33 +92,33 @@ class Kills:
             if self._drop:
                 configs["dafka.native.retention.ms"] = "0"
             create_replicated_topic(mesh.bootstrap, TOPIC, PARTITIONS, 3, **configs)
-            senders = [Sender(mesh, self.directory, number) for number in range(len(STORES_OF_SENDERS))]
-            writers = [KafkaWriter(mesh.bootstrap, number) for number in range(KAFKA_PRODUCERS)]
+            senders = [
+                NativeSender(mesh.tower.address, SUBJECT, stores, self.directory, number)
+                for number, stores in enumerate(STORES_OF_SENDERS)
+            ]
+            writers = [
+                KafkaSender(mesh.bootstrap, TOPIC, PARTITIONS, self.directory, number)
+                for number in range(KAFKA_PRODUCERS)
+            ]
             in_c = self._in_c(mesh)
             live = self._readers(mesh, stack)
-            victims = self._victims(mesh, senders, in_c, live, stack)
+            victims = self._victims(mesh, live, stack)
+            victims |= {"native producer": senders, "Kafka producer": writers, "producer in C": in_c}
             try:
-                for sender in senders:
-                    sender.start()
-                for one in (*in_c, *self._killed_readers):
+                for one in (*senders, *writers, *in_c, *self._killed_readers):
                     one.start()
                 while not enough():
                     time.sleep(self._random.random() * PAUSE_SECONDS)
-                    self._kill_one(victims)
-                ended = [*map(Sender.end, senders), *map(KafkaWriter.end, writers)]
-                problems = [problem for found in ended for problem in found]
-            except BaseException:
-                for writer in writers:
-                    writer.end()
-                raise
+                    self._kill_one({kind: members for kind, members in victims.items() if members})
+                problems = [problem for sender in (*senders, *writers) for problem in sender.end()]
             finally:
-                for sender in senders:
+                for sender in (*senders, *writers):
                     sender.kill9()
             sent = Sent(lines=[line for sender in in_c for line in sender.rest()])
             for sender in senders:
                 sent.native |= sender.acknowledged()
             for writer in writers:
-                sent.kafka |= writer.acked
+                sent.kafka |= writer.acknowledged()
             stored = self._settled(mesh, sent)
             for one in in_c:
                 one.kill9()
@@ -242,22 +154,15 @@ class Kills:
         return readers
 
     def _victims(
-        self,
-        mesh: MeshCluster,
-        senders: Sequence[Sender],
-        in_c: Sequence[CSender],
-        live: Sequence[Reader],
-        stack: ExitStack,
+        self, mesh: MeshCluster, live: Sequence[Reader], stack: ExitStack
     ) -> dict[str, Sequence[Victim]]:
-        """By kind; the readers that are killed are made here."""
+        """Servers and readers by kind; the readers that are killed are made here."""
         kafka = KafkaReader(mesh.bootstrap, TOPIC, PARTITIONS, self.directory)
         stack.callback(kafka.kill9)
         victims: dict[str, Sequence[Victim]] = {
             "gateway": (mesh.gateway,),
             "store": mesh.stores,
             "tower": (mesh.tower,),
-            "native producer": senders,
-            "producer in C": in_c,
             "consumer in C": [reader for reader in live if isinstance(reader, CReader)],
             "Kafka consumer": (kafka,),
         }
@@ -267,7 +172,7 @@ class Kills:
             stack.callback(spark.stop)
             victims["Spark stream"] = (spark,)
             self._killed_readers.append(spark)
-        return {kind: members for kind, members in victims.items() if members}
+        return victims
 
     def _kill_one(self, victims: Mapping[str, Sequence[Victim]]) -> None:
         kind = self._random.choice(list(victims))

@@ -15,7 +15,7 @@ from tests.faults.native_judge import ADDRESS, REWRITTEN, SEQUENCE, Sent, judge
 from tests.faults.native_sender import content_of
 from tests.spark.writer import Place, is_at
 
-KINDS = {"gateway", "store", "tower", "native producer", "Kafka consumer"}
+KINDS = {"gateway", "store", "tower", "native producer", "Kafka producer", "Kafka consumer"}
 
 
 def native(address: str, number: int, content: bytes | None = None) -> Record:
