@@ -7,8 +7,6 @@ ever. RE2 follows all ways at once, in time and memory that are bounded.
 
 from typing import Any, Final
 
-import re2
-
 MAX_PATTERN_LENGTH: Final = 1_000
 """Characters of a pattern; a longer one counts as wrong."""
 
@@ -28,6 +26,8 @@ class Pattern:
     def __init__(self, text: str) -> None:
         if len(text) > MAX_PATTERN_LENGTH:
             raise InvalidPattern(f"a pattern of {len(text)} characters: {MAX_PATTERN_LENGTH} may be")
+        import re2  # a server without patterns does without its memory
+
         options = re2.Options()
         options.max_mem, options.log_errors = MAX_MEMORY, False
         try:

@@ -45,10 +45,15 @@ class Hearing:
         begin: Begin,
         arrived: Callable[[], None],
         limits: Limits = DEFAULT_LIMITS,
+        *,
+        ours_alone: bool = False,
     ) -> None:
-        """Raises ValueError for a subject over 255 bytes or with a NUL inside."""
+        """`ours_alone`: no store in C is heard.
+
+        Raises ValueError for a subject over 255 bytes or with a NUL inside.
+        """
         self.order = NativeOrder(subject, requester, begin, limits)
-        self.resends = Resends()
+        self.resends = Resends(ours_alone=ours_alone)
         self._node = node
         self._arrived = arrived
         self._get_heads = GetHeads(subject, requester)

@@ -37,9 +37,12 @@ def new_address() -> str:
 
 
 class Resends:
-    """What may be asked for, of one store or consumer."""
+    """What may be asked for, of one store or consumer, and what is believed. With `ours_alone` all stores are
+    ours, as a gateway's are.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, *, ours_alone: bool = False) -> None:
+        self._ours_alone = ours_alone
         self.held_back = 0
         """FETCHes that were not sent."""
         self.disbelieved = 0
@@ -59,7 +62,7 @@ class Resends:
         if address.startswith(OURS):
             return
         _note(self._heads, address, sequence)
-        if not store:
+        if not store and not self._ours_alone:
             _note(self._unnamed, address, sequence)
 
     def allowed(self, fetch: Fetch, now: float) -> Fetch | None:

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Final
 
-import cramjam
-
 from wireproto.records.errors import corrupt
 from wireproto.records.header import Buffer
 from wireproto.records.output import reserve, too_large
@@ -44,6 +42,8 @@ def decompress(data: memoryview, limit: int, look: Callable[[], object]) -> memo
     Raises :class:`InvalidBatch`: MESSAGE_TOO_LARGE over the limit, CORRUPT_MESSAGE for what is not snappy, or
     comes in far more chunks than any producer makes of it.
     """
+    import cramjam  # a server without snappy does without its memory
+
     total = _total_length(data, limit)
     # cramjam would abort the process when it cannot allocate; this raises.
     output = reserve(total)
@@ -106,6 +106,8 @@ def _stated_length(block: memoryview) -> int:
 
 def compress_raw(data: Buffer) -> bytes:
     """One raw block, as librdkafka writes it."""
+    import cramjam
+
     return bytes(cramjam.snappy.compress_raw(bytes(data)))
 
 

@@ -1,6 +1,5 @@
 """The values of a batch, for who wants nothing else of its records. The compiled parser reads them."""
 
-from wireproto.records import compiled
 from wireproto.records.compression import MAX_DECOMPRESSED_BYTES
 from wireproto.records.errors import invalid
 from wireproto.records.header import BatchHeader, Buffer, read_header
@@ -13,6 +12,8 @@ def values_of(view: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> list[tuple[i
 
     Raises :class:`InvalidBatch`: as ``iter_records``; INVALID_RECORD when the offsets do not ascend.
     """
+    from wireproto.records import compiled  # as in `walk`
+
     header = read_header(view)
     found = _compiled(view, header, limit) if compiled.AVAILABLE else None
     if found is None:
@@ -27,6 +28,8 @@ def values_of(view: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> list[tuple[i
 
 def _compiled(view: Buffer, header: BatchHeader, limit: int) -> list[tuple[int, bytes]] | None:
     """As `values_of`, whatever the offsets are; None: our own parser is to say what is wrong."""
+    from wireproto.records import compiled
+
     body = inflated_records(view, header, limit)
     base = header.base_offset
     try:

@@ -17,7 +17,6 @@ from collections.abc import Generator, Iterator
 from itertools import chain, islice
 from typing import Any, Final
 
-from wireproto.records import compiled
 from wireproto.records.errors import invalid
 from wireproto.records.header import BatchHeader, Buffer
 from wireproto.records.iteration import expect_end, record_bounds
@@ -96,6 +95,8 @@ class RecordWalk:
         Raises :class:`InvalidBatch`: INVALID_RECORD; a record cannot be read or is not where it should be, or
         there are not as many as the header counts.
         """
+        from wireproto.records import compiled  # who opens no batch does without its memory
+
         count, size = self._header.count, len(self._body)
         while self._place < count:
             if self._place:
@@ -112,6 +113,8 @@ class RecordWalk:
 
     def _by_parser(self) -> Generator[None, None, bool]:
         """Look through the next records. False: our own code has to, and nothing was taken."""
+        from wireproto.records import compiled
+
         here, first, left = self._position, self._place, self._header.count - self._place
         window = compiled.Window(self._body[here : here + WINDOW_BYTES])
         before = self.headers

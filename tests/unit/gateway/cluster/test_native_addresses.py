@@ -1,4 +1,4 @@
-"""Native addresses that the catalog is to know, many at once, some of which another gateway has made known."""
+"""Native addresses that the catalog is to know, many at once, some of which another gateway made known."""
 
 from __future__ import annotations
 

@@ -112,3 +112,12 @@ def test_the_first_records_are_a_producers_only_until_others_are_asked_for() -> 
     resends.on_head(C, 9, "S1")
     resends.allowed(Fetch(C, "R1", "t", 3, 7), 0.0)
     assert not resends.takes(answer)
+
+
+def test_a_gateway_believes_no_answer_without_a_name() -> None:
+    """What a store of ours tells before it knows that its name is wanted has none."""
+    resends = Resends(ours_alone=True)
+    resends.on_head(C, 999, "")
+    assert resends.allowed(Fetch(C, "R1", "t", 500, 1), 0.0) is not None
+    assert not resends.takes(DirectRecord("R1", "", C, "t", 500, b""))
+    assert resends.takes(DirectRecord("R1", "S1", C, "t", 500, b""))
