@@ -502,6 +502,11 @@ class Publisher(_Linked):
             else:
                 await trio.lowlevel.checkpoint()
 
+    def follow_subscriptions(self) -> None:
+        """Look at once what peers have subscribed to, `MAX_MESSAGES_A_TURN` of them at most."""
+        if not self._socket.closed:
+            self._take_subscriptions()
+
     def _take_subscriptions(self) -> bool:
         """Take what is there, `MAX_MESSAGES_A_TURN` at most; true if that was all."""
         new: list[bytes] = []

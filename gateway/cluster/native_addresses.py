@@ -78,6 +78,10 @@ class NativeAddresses:
         """Of what it has taken."""
         return list(self._known)
 
+    def has(self, topic_id: bytes, address: str) -> bool:
+        """Whether the catalog knows an address of a topic, in the stores' copies of it or not."""
+        return keys.native_key(topic_id, address) in self._known
+
     def get(self, topic_id: bytes, address: str) -> KnownAddress | None:
         """What is known of an address of a topic, in the catalog and in the stores' copies of it."""
         key = keys.native_key(topic_id, address)
@@ -112,6 +116,9 @@ class NativeAddresses:
         """
         puts = {keys.native_key(topic_id, address): known.pack() for address, known in addresses.items()}
         self._not_kept.update(puts)
+        for key in [key for key in puts if self._catalog.get(key) is not None]:
+            del puts[key]
+            self.take(key)
         while puts:
             try:
                 await self._catalog.transact([Compare(key, 0) for key in puts], puts)

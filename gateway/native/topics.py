@@ -179,7 +179,7 @@ class NativeTopics:
             index = _partition_of(topic, address)
             if index < len(topic.partitions) and topic.partitions[index].available:
                 led[address] = index
-        new = [address for address in led if self._addresses.get(topic.id, address) is None]
+        new = [address for address in led if not self._addresses.has(topic.id, address)]
         if len(new) > self._addresses.room:
             self._say_full(topic, new[self._addresses.room])
             new = new[: self._addresses.room]

@@ -45,15 +45,10 @@ class Hearing:
         begin: Begin,
         arrived: Callable[[], None],
         limits: Limits = DEFAULT_LIMITS,
-        *,
-        ours_alone: bool = False,
     ) -> None:
-        """`ours_alone`: no store in C is heard.
-
-        Raises ValueError for a subject over 255 bytes or with a NUL inside.
-        """
+        """Raises ValueError for a subject over 255 bytes or with a NUL inside."""
         self.order = NativeOrder(subject, requester, begin, limits)
-        self.resends = Resends(ours_alone=ours_alone)
+        self.resends = Resends()
         self._node = node
         self._arrived = arrived
         self._get_heads = GetHeads(subject, requester)
@@ -123,10 +118,13 @@ class Hearing:
         self.order.on_record(record.address, record.subject, record.sequence, content, trio.current_time())
 
     def on_direct_records(self, records: DirectRecords) -> None:
-        """An answer to this requester. What follows is asked for at once."""
+        """An answer to this requester. What follows is asked for at once; with the next look where there may
+        be stores in C, because producers answer wrongly for what they do not know to be acknowledged.
+        """
         _, address, subject, first, contents = records
         self.order.on_records(address, subject, first, contents, trio.current_time())
-        self._ask((address,))
+        if not self.resends.is_others(address):
+            self._ask((address,))
 
     def on_head(self, head: Head) -> None:
         self.order.on_head(head.address, head.subject, head.sequence, trio.current_time())
@@ -139,4 +137,5 @@ class Hearing:
     def on_end(self, end: End) -> None:
         """An answer to this requester."""
         if end.last.status == STATUS_BEGINS_LATER:
+            self.resends.on_begins(end.last.address, end.last.sequence)
             self.order.on_start(end.last.address, end.last.sequence, trio.current_time())

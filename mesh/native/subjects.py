@@ -50,7 +50,7 @@ class NativeSubjects:
         Raises ValueError for a subject over 255 bytes or with a NUL inside.
         """
         requester = self.requests.new_id()
-        hearing = Hearing(self._node, subject, requester, begin, arrived, LIMITS, ours_alone=True)
+        hearing = Hearing(self._node, subject, requester, begin, arrived, LIMITS)
         self._by_requester[requester] = hearing
         return hearing
 

@@ -62,6 +62,7 @@ class AddressState:
         "head_row",
         "is_passed_on",
         "last_row",
+        "native_at",
         "phase",
         "running_max",
         "sources",
@@ -79,6 +80,8 @@ class AddressState:
         self.begins = 0
         """The first sequence that is kept here, in memory only: above 0 for a native address whose first
         records are gone everywhere."""
+        self.native_at = -1
+        """How many lives of gateways were heard of when this was none of theirs: `Lives.changes`."""
         self.running_max = -1
         """The running maximum timestamp (ms) up to `accepted`, -1 before the first row."""
         self.last_row = b""

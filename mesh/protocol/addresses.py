@@ -63,7 +63,11 @@ class Addresses:
         """Whether an address that nobody announced may be a native producer's, whose records are kept. A
         gateway's is forgotten.
         """
-        if not self.lives.has(state.address):
+        lives = self.lives
+        if state.native_at == lives.changes:
+            return True
+        if not lives.has(state.address):
+            state.native_at = lives.changes
             return True
         self.unannounced += 1
         if state.accepted < 0:

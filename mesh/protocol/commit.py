@@ -1,7 +1,8 @@
 """What a store makes durable at once: records with their rows, and what requests changed."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.catalog_memory import Keeping
@@ -16,6 +17,10 @@ class Accepted(NamedTuple):
     content: bytes
     row: bytes
     running_max: int
+
+
+STATE_OF: Final = attrgetter("state")
+"""Of what was accepted: records of one address that come one behind the other are handled together."""
 
 
 class Truncation(NamedTuple):

@@ -20,6 +20,8 @@ class Lives:
     """The lives of gateways that were heard of, and their addresses that are kept elsewhere."""
 
     def __init__(self) -> None:
+        self.changes = 0
+        """How often one was new."""
         self._lives: dict[str, None] = {}
         self._elsewhere: dict[str, None] = {}
 
@@ -29,6 +31,8 @@ class Lives:
         known = life in self._lives
         if known:
             del self._lives[life]
+        else:
+            self.changes += 1
         self._lives[life] = None
         if len(self._lives) > MAX_LIVES:
             del self._lives[next(iter(self._lives))]

@@ -1,10 +1,11 @@
 """What a commit puts into RocksDB: which keys with which values, and what goes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Protocol
 
-from mesh.protocol.address_state import Phase
-from mesh.protocol.commit import Commit, Repair, Truncation
+from mesh.protocol.address_state import AddressState, Phase
+from mesh.protocol.commit import STATE_OF, Accepted, Commit, Repair, Truncation
 from mesh.protocol.native_keeping import first_kept
 from mesh.store import keys
 from mesh.store.catalog_memory import put_keeping
@@ -25,15 +26,8 @@ def put_commit(batch: Batch, commit: Commit) -> None:
     """Everything that a commit changes, in an order in which what comes later wins."""
     put = batch.put
     heads = {}
-    for entry in commit.records:
-        address = entry.state.address
-        sequence = keys.sequence_bytes(entry.sequence)
-        put(keys.record_prefix(address) + sequence, entry.content)
-        if entry.row:
-            put(keys.row_prefix(address) + sequence, entry.row)
-        elif entry.sequence == entry.state.begins:
-            put(keys.native_key(address), first_kept(address, entry.sequence))
-        heads[address] = entry
+    for state, entries in groupby(commit.records, key=STATE_OF):
+        heads[state.address] = _put_records(batch, state, entries)
     for address, entry in heads.items():
         packed = pack_head(entry.sequence, entry.row, entry.running_max, entry.state.subject)
         put(keys.head_key(address), packed)
@@ -52,6 +46,20 @@ def put_commit(batch: Batch, commit: Commit) -> None:
         _delete(batch, state.address)
     for keeping in commit.keepings:
         put_keeping(batch, keeping)
+
+
+def _put_records(batch: Batch, state: AddressState, entries: Iterable[Accepted]) -> Accepted:
+    """Records of one address; the last of them."""
+    put, sequence_bytes = batch.put, keys.sequence_bytes
+    records, rows = keys.record_prefix(state.address), keys.row_prefix(state.address)
+    for entry in entries:
+        sequence = sequence_bytes(entry.sequence)
+        put(records + sequence, entry.content)
+        if entry.row:
+            put(rows + sequence, entry.row)
+        elif entry.sequence == state.begins:
+            put(keys.native_key(state.address), first_kept(state.address, entry.sequence))
+    return entry
 
 
 def _list_segment(batch: Batch, key: bytes, phase: Phase) -> None:

@@ -99,8 +99,8 @@ def row_prefix(address: str) -> bytes:
     return name_key(b"r", address)
 
 
-def sequence_bytes(sequence: int) -> bytes:
-    return _SEQUENCE.pack(sequence)
+sequence_bytes = _SEQUENCE.pack
+"""A sequence in eight bytes."""
 
 
 def keys_between(prefix: bytes, first: int, last: int) -> list[bytes]:

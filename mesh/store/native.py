@@ -7,13 +7,14 @@ topics, is `mesh.store.native_readers`.
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 
 import trio
 
 from mesh.log_bounds import LogBounds
 from mesh.node import Node
 from mesh.protocol.address_state import Phase
-from mesh.protocol.commit import Commit
+from mesh.protocol.commit import STATE_OF, Commit
 from mesh.protocol.disk import StoreCorrupt
 from mesh.protocol.ingest import Ingest
 from mesh.protocol.native_keeping import (
@@ -156,10 +157,13 @@ class NativeStore:
         """A commit is durable."""
         now = time.time()
         heads: dict[tuple[str, str], int] = {}
-        for state, sequence, content, row, _ in commit.records:
-            if not row and state.phase is Phase.NATIVE:
-                self.keeping.wrote(state.address, state.subject, sequence, len(content), now)
-                heads[state.address, state.subject] = sequence
+        for state, entries in groupby(commit.records, key=STATE_OF):
+            if state.phase is not Phase.NATIVE:
+                continue
+            written = [(entry.sequence, len(entry.content)) for entry in entries if not entry.row]
+            if written:
+                self.keeping.wrote_all(state.address, state.subject, written, now)
+                heads[state.address, state.subject], _ = written[-1]
         if heads and self._watchers:
             self._tell_watchers(heads)
         if commit.metas and len(self.keeping):
@@ -335,6 +339,7 @@ class NativeStore:
         """A store has not what this one has asked for of an address, because it begins later there."""
         if end.last.status != STATUS_BEGINS_LATER:
             return
+        self.resends.on_begins(end.last.address, end.last.sequence)
         first = self._late.on_told(end.last.address, end.last.sequence)
         if first is None:
             return
@@ -366,7 +371,8 @@ class NativeStore:
 
     def takes(self, record: DirectRecord) -> bool:
         """Whether an answer to this store is to be believed, as `Resends.takes` has it."""
-        if not self._is_native(record.address):
+        state = self._ingest.known(record.address)
+        if state is not None and state.phase is not Phase.NATIVE:
             return True
         return self.resends.takes(record, self._node.is_from_store)
 

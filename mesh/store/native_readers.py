@@ -194,8 +194,15 @@ class NativeReaders:
             logger.error("a native reader is not answered: %s", error)
 
     def name_for(self, requester: str) -> str:
-        """What this store calls itself in an answer to a reader: "" to one that takes none."""
-        return self._incarnation if hears_names(self._node.publisher, requester) else ""
+        """What this store calls itself in an answer to a reader: "" to one that takes none.
+
+        Of a reader whose link is new, ZeroMQ may have applied subscriptions that are not seen here yet: it
+        would hear an answer, and take it for a C store's.
+        """
+        publisher = self._node.publisher
+        if not hears_names(publisher, requester):
+            publisher.follow_subscriptions()
+        return self._incarnation if hears_names(publisher, requester) else ""
 
     async def _tell_heads(self, asked: GetHeads) -> None:
         heads = self._keeping.heads(asked.subject) + self.publications.heads(asked.subject)
@@ -204,13 +211,18 @@ class NativeReaders:
             self._node.send(DirectHead(asked.requester, address, asked.subject, head, said))
             if number % HEADS_AT_ONCE == 0:
                 await trio.sleep(HEADS_AT_ONCE / NATIVE_RECORDS_PER_SECOND)
+                said = self.name_for(asked.requester)
+
+    def _send_head(self, asked: Fetch, head: int) -> None:
+        """Behind the records that answer a FETCH."""
+        said = self.name_for(asked.requester)
+        self._node.send(DirectHead(asked.requester, asked.address, asked.subject, head, said))
 
     async def _send_range(self, asked: Fetch) -> None:
         """Raises `StoreCorrupt`."""
         address, following = asked.address, asked.sequence
         last = _last_of(asked)
-        said = self.name_for(asked.requester)
-        sending = NativeSending(self._node.publisher, said, asked)
+        sending = NativeSending(self._node.publisher, self.name_for(asked.requester), asked)
         while True:
             kept = self._keeping.get(address)
             if kept is None or following < kept.first:
@@ -230,13 +242,12 @@ class NativeReaders:
                 )
             )
             following = await sending.send(following, contents)
-        self._node.send(DirectHead(asked.requester, address, asked.subject, kept.head, said))
+        self._send_head(asked, kept.head)
 
     async def _send_values(self, asked: Fetch) -> None:
         """Those of a partition. Raises `StoreCorrupt`."""
         address, following, last = asked.address, asked.sequence, _last_of(asked)
-        said = self.name_for(asked.requester)
-        sending = NativeSending(self._node.publisher, said, asked)
+        sending = NativeSending(self._node.publisher, self.name_for(asked.requester), asked)
         while following <= last and not sending.full:
             publication = self.publications.get(address)
             if publication is None or publication.subject != asked.subject:
@@ -249,8 +260,7 @@ class NativeReaders:
             self.published_records += following - before
         publication = self.publications.get(address)
         if publication is not None and publication.head >= 0:
-            head = publication.head
-            self._node.send(DirectHead(asked.requester, address, asked.subject, head, said))
+            self._send_head(asked, publication.head)
 
     async def _values(self, asked: Fetch, publication: Publication, first: int, last: int) -> list[bytes]:
         """Some of the records from `first` to `last`; none if the first one is not here. Raises

@@ -161,6 +161,8 @@ class Store:
         self._busy = False
         self._stopping = False
         """The sockets are closed or about to be: nothing is sent, and nothing more is written."""
+        self._turn: float | None = None
+        """When the turn of messages that is under way began, once it has brought a record: trio's clock."""
         self._stalled: trio.MemorySendChannel[Commit]
         self._put_off: trio.MemoryReceiveChannel[Commit]
         self._stalled, self._put_off = trio.open_memory_channel(1)
@@ -231,8 +233,11 @@ class Store:
     # events -----------------------------------------------------------------------------------------------
 
     def on_record(self, record: Record) -> None:
-        """A producer has published a record."""
-        self.ingest.on_record(record, trio.current_time())
+        """A producer has published a record. All of one turn have come at one time."""
+        now = self._turn
+        if now is None:
+            now = self._turn = trio.current_time()
+        self.ingest.on_record(record, now)
 
     def on_head(self, head: Head) -> None:
         """A producer says how far it is."""
@@ -315,6 +320,7 @@ class Store:
 
     def _pump(self) -> None:
         """All waiting messages are handled: send what needs no disk, and write the next commit."""
+        self._turn = None
         if self._stopping:
             return
         now = trio.current_time()

@@ -1,6 +1,6 @@
 """Producers as processes that get a SIGKILL and are started again: native ones, and Kafka's.
 
-What a producer was acknowledged it notes in a file, one for all its lives.
+What a producer was acknowledged it notes in a file, another one in each life.
 """
 
 from __future__ import annotations
@@ -22,19 +22,29 @@ class KilledSender:
     """A program that says "ready", notes what is acknowledged, and ends in order at SIGTERM."""
 
     def __init__(self, name: str, directory: Path, module: str, *arguments: str) -> None:
-        self._notes = directory / name
+        self._directory, self._name = directory, name
         self._errors = directory / f"{name}.err"
-        self._command = [sys.executable, "-m", module, *arguments, str(self._notes)]
+        self._command = [sys.executable, "-m", module, *arguments]
+        self._notes: list[Path] = []
+        """Of each life."""
+        self._failed: list[Problem] = []
+        """Lives that ended by themselves."""
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        notes = self._directory / f"{self._name}-{len(self._notes)}"
+        self._notes.append(notes)
         with self._errors.open("ab") as errors:
-            self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=errors)
+            self._process = subprocess.Popen(
+                [*self._command, str(notes)], stdout=subprocess.PIPE, stderr=errors
+            )
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"ready\n", self._errors.read_text()[-1500:]
 
     def kill9(self) -> None:
         if self._process is not None:
+            if self._process.poll():
+                self._failed.append(self._failure())
             self._process.kill()
             self._process.communicate()
 
@@ -43,12 +53,16 @@ class KilledSender:
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         code = self._process.wait(DONE_SECONDS)
-        return [Problem("failed", self._errors.read_text()[-1500:])] if code else []
+        return [*self._failed, *([self._failure()] if code else [])]
+
+    def _failure(self) -> Problem:
+        return Problem("failed", f"{self._name}: {self._errors.read_text()[-1500:]}")
 
     def noted(self) -> list[list[str]]:
-        """Three words of each whole line, or two."""
-        text = self._notes.read_text() if self._notes.exists() else ""
-        return [line.split(" ", 2) for line in text[: text.rfind("\n") + 1].splitlines()]
+        """The words of each whole line, split at the first two spaces."""
+        texts = [notes.read_text() for notes in self._notes if notes.exists()]
+        lines = [line for text in texts for line in text[: text.rfind("\n") + 1].splitlines()]
+        return [line.split(" ", 2) for line in lines]
 
 
 class NativeSender(KilledSender):

@@ -43,6 +43,9 @@ class SimPublisher:
         """Whether some node that runs is subscribed to exactly this prefix."""
         return self._node.network.subscribed(self._node, prefix)
 
+    def follow_subscriptions(self) -> None:
+        """They are known at once."""
+
 
 class SimNode:
     """As `mesh.node.Node`. `alive` ends with the process."""

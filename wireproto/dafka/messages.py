@@ -211,8 +211,8 @@ class DirectRecordEncoder(RecordEncoder):
 Decoder = Callable[[str, Cursor], Any]
 """(topic, cursor at the fields) -> message."""
 
-MAX_RECORD_HEADER_BYTES = 1 + fields.MAX_PAIR_BYTES + 2 + 2 * (1 + fields.MAX_NAME_BYTES) + _SEQUENCE.size
-"""Id, topic, NUL and version, address, subject, sequence."""
+MAX_RECORD_PREFIX_BYTES = 1 + fields.MAX_PAIR_BYTES + 2 + 2 * (1 + fields.MAX_NAME_BYTES)
+"""Id, topic, NUL and version, address, subject: a record's header without its sequence."""
 
 MAX_KNOWN_PREFIXES = 1024
 """Headers of RECORDs, and of DIRECT-RECORDs, that are remembered as they were read, without their sequence:
@@ -341,17 +341,15 @@ def _decode_ack(header: bytes) -> Ack:
     return Ack(address, store, text(header[subject_at:end]), sequence, nonce)
 
 
-def _last_sequence(header: bytes) -> int:
-    sequence: int = _SEQUENCE.unpack_from(header, len(header) - _SEQUENCE.size)[0]
+def _split_sequence(header: bytes) -> tuple[bytes, int]:
+    """What is in front of the sequence that ends a header, and the sequence."""
+    at = len(header) - _SEQUENCE.size
+    if not 0 <= at <= MAX_RECORD_PREFIX_BYTES:
+        raise MalformedMessage(f"record with a header of {len(header)} bytes")
+    (sequence,) = _SEQUENCE.unpack_from(header, at)
     if sequence < 0:
         raise MalformedMessage("sequence over 2^63 - 1")
-    return sequence
-
-
-def _without_sequence(header: bytes) -> bytes:
-    if len(header) > MAX_RECORD_HEADER_BYTES:
-        raise MalformedMessage(f"record with a header of {len(header)} bytes")
-    return header[: -_SEQUENCE.size]
+    return header[:at], sequence
 
 
 def _record_fields(prefix: bytes, longest_topic: int) -> tuple[bytes, str, bytes]:
@@ -388,13 +386,15 @@ def _direct_record_prefix(prefix: bytes) -> tuple[str, str, str, str]:
 
 
 def _decode_record(header: bytes, content: Buffer) -> Record:
-    address, subject = _record_prefix(_without_sequence(header))
-    return Record(address, subject, _last_sequence(header), content)
+    prefix, sequence = _split_sequence(header)
+    address, subject = _record_prefix(prefix)
+    return Record(address, subject, sequence, content)
 
 
 def _decode_direct_record(header: bytes, content: Buffer) -> DirectRecord:
-    requester, store, address, subject = _direct_record_prefix(_without_sequence(header))
-    return DirectRecord(requester, store, address, subject, _last_sequence(header), content)
+    prefix, sequence = _split_sequence(header)
+    requester, store, address, subject = _direct_record_prefix(prefix)
+    return DirectRecord(requester, store, address, subject, sequence, content)
 
 
 def _head(topic: str, cursor: Cursor) -> Head:

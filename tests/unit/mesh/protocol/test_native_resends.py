@@ -68,8 +68,9 @@ def test_stores_are_asked_for_heads_now_and_then() -> None:
         (C, 999, -1, 500, (500, ""), None, False),
         # A C store has told of it, and answers without a name.
         (C, -1, 999, 500, (500, ""), None, True),
-        (C, 999, 499, 499, (499, ""), None, True),
-        (C, 999, 499, 499, (500, ""), None, False),
+        (C, 399, 499, 499, (499, ""), None, True),
+        (C, 399, 499, 499, (500, ""), None, False),
+        (C, 999, 499, 499, (499, ""), None, False),
         # A producer that answers for the first record has heard no ACK: its first 256 are as they were.
         (C, -1, -1, 0, (255, ""), None, True),
         (C, 999, -1, 0, (256, ""), None, False),
@@ -114,10 +115,22 @@ def test_the_first_records_are_a_producers_only_until_others_are_asked_for() -> 
     assert not resends.takes(answer)
 
 
-def test_a_gateway_believes_no_answer_without_a_name() -> None:
-    """What a store of ours tells before it knows that its name is wanted has none."""
-    resends = Resends(ours_alone=True)
+def test_what_our_stores_have_is_taken_from_them_alone() -> None:
+    """Whatever was told without a name: one that they have no longer is others' again."""
+    resends = Resends()
+    answer, named = (DirectRecord("R1", store, C, "t", 500, b"") for store in ("", "S1"))
     resends.on_head(C, 999, "")
-    assert resends.allowed(Fetch(C, "R1", "t", 500, 1), 0.0) is not None
-    assert not resends.takes(DirectRecord("R1", "", C, "t", 500, b""))
-    assert resends.takes(DirectRecord("R1", "S1", C, "t", 500, b""))
+    assert resends.is_others(C)
+    assert resends.takes(answer)
+    resends.on_head(C, 999, "S1")
+    assert not resends.takes(answer)
+    assert resends.takes(named)
+    resends.on_begins(C, 500)
+    assert not resends.takes(answer)
+    resends = Resends()
+    for store in ("", "S1"):
+        resends.on_head(C, 999, store)
+    resends.on_begins(C, 501)
+    assert resends.takes(answer)
+    resends.on_begins(C, 400)
+    assert not resends.takes(answer), "another of ours has it"
