@@ -69,6 +69,9 @@ GATHERED_LOOK_SECONDS = 1.0
 MAX_MESSAGES_A_TURN = 512
 """Messages taken from one socket before other tasks run."""
 
+FOLLOWED_TURNS = 16
+"""Turns of subscriptions that are taken at once where it matters what a new peer hears."""
+
 LOOKED_AT_BEFORE = 2
 """Messages in a turn behind which is looked whether there is another one; behind later ones it is just taken.
 """
@@ -503,9 +506,10 @@ class Publisher(_Linked):
                 await trio.lowlevel.checkpoint()
 
     def follow_subscriptions(self) -> None:
-        """Look at once what peers have subscribed to, `MAX_MESSAGES_A_TURN` of them at most."""
-        if not self._socket.closed:
-            self._take_subscriptions()
+        """Look at once what peers have subscribed to: all of it, unless they go on and on."""
+        for _ in range(FOLLOWED_TURNS):
+            if self._socket.closed or self._take_subscriptions():
+                return
 
     def _take_subscriptions(self) -> bool:
         """Take what is there, `MAX_MESSAGES_A_TURN` at most; true if that was all."""

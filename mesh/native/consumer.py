@@ -36,7 +36,8 @@ class NativeConsumer:
         self._is_open = True
         for answered in (ids.DIRECT_RECORD, ids.DIRECT_HEAD, ids.STORE_HELLO, ids.END):
             node.subscribe(answered + self.requester.encode())
-        # With keys natives may not subscribe to these: whoever does so has what is for that name sent so.
+        # With keys natives may not subscribe to these: one that did so under another's name would have that
+        # one's answers sent in a form which it does not take.
         if not node.is_keyed:
             node.subscribe(ids.DIRECT_RECORDS + self.requester.encode())
             node.subscribe(named_heads_prefix(self.requester))

@@ -112,10 +112,10 @@ class Hearing:
 
     def on_direct_record(self, record: DirectRecord) -> None:
         """An answer to this requester."""
-        if not self.resends.takes(record, self._node.is_from_store):
-            return
-        content = bytes(record.content)
-        self.order.on_record(record.address, record.subject, record.sequence, content, trio.current_time())
+        now = trio.current_time()
+        if self.resends.takes(record, now, self._node.is_from_store):
+            content = bytes(record.content)
+            self.order.on_record(record.address, record.subject, record.sequence, content, now)
 
     def on_direct_records(self, records: DirectRecords) -> None:
         """An answer to this requester. What follows is asked for at once; with the next look where there may
@@ -131,11 +131,13 @@ class Hearing:
 
     def on_direct_head(self, head: DirectHead) -> None:
         """An answer to this requester."""
-        self.resends.on_head(head.address, head.sequence, head.store)
-        self.order.on_head(head.address, head.subject, head.sequence, trio.current_time())
+        now = trio.current_time()
+        self.resends.on_head(head.address, head.sequence, head.store, now)
+        self.order.on_head(head.address, head.subject, head.sequence, now)
 
     def on_end(self, end: End) -> None:
         """An answer to this requester."""
         if end.last.status == STATUS_BEGINS_LATER:
-            self.resends.on_begins(end.last.address, end.last.sequence)
-            self.order.on_start(end.last.address, end.last.sequence, trio.current_time())
+            now = trio.current_time()
+            self.resends.on_begins(end.last.address, end.last.sequence, end.store, now)
+            self.order.on_start(end.last.address, end.last.sequence, now)

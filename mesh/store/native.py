@@ -339,7 +339,7 @@ class NativeStore:
         """A store has not what this one has asked for of an address, because it begins later there."""
         if end.last.status != STATUS_BEGINS_LATER:
             return
-        self.resends.on_begins(end.last.address, end.last.sequence)
+        self.resends.on_begins(end.last.address, end.last.sequence, end.store, trio.current_time())
         first = self._late.on_told(end.last.address, end.last.sequence)
         if first is None:
             return
@@ -367,14 +367,14 @@ class NativeStore:
     def on_direct_head(self, head: DirectHead) -> None:
         """Another store's answer to what `take_asks` asked."""
         if head.requester == self._incarnation:
-            self.resends.on_head(head.address, head.sequence, head.store)
+            self.resends.on_head(head.address, head.sequence, head.store, trio.current_time())
 
     def takes(self, record: DirectRecord) -> bool:
         """Whether an answer to this store is to be believed, as `Resends.takes` has it."""
         state = self._ingest.known(record.address)
         if state is not None and state.phase is not Phase.NATIVE:
             return True
-        return self.resends.takes(record, self._node.is_from_store)
+        return self.resends.takes(record, trio.current_time(), self._node.is_from_store)
 
     def _is_native(self, address: str) -> bool:
         state = self._ingest.known(address)

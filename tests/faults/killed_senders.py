@@ -30,6 +30,8 @@ class KilledSender:
         self._failed: list[Problem] = []
         """Lives that ended by themselves."""
         self._process: subprocess.Popen[bytes] | None = None
+        self._ended = False
+        """It was told to end."""
 
     def start(self) -> None:
         notes = self._directory / f"{self._name}-{len(self._notes)}"
@@ -43,7 +45,7 @@ class KilledSender:
 
     def kill9(self) -> None:
         if self._process is not None:
-            if self._process.poll():
+            if not self._ended and self._process.poll() is not None:
                 self._failed.append(self._failure())
             self._process.kill()
             self._process.communicate()
@@ -51,9 +53,14 @@ class KilledSender:
     def end(self) -> list[Problem]:
         """In order: everything is acknowledged."""
         assert self._process is not None
+        if self._process.poll() is not None:
+            self._failed.append(self._failure())
+        self._ended = True
         self._process.send_signal(signal.SIGTERM)
         code = self._process.wait(DONE_SECONDS)
-        return [*self._failed, *([self._failure()] if code else [])]
+        if code:
+            self._failed.append(self._failure())
+        return self._failed
 
     def _failure(self) -> Problem:
         return Problem("failed", f"{self._name}: {self._errors.read_text()[-1500:]}")

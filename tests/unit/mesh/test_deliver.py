@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from mesh.zmq_trio import DELIVERIES, Context, Publisher, Subscriber
+from mesh.zmq_trio import DELIVERIES, MAX_MESSAGES_A_TURN, Context, Publisher, Subscriber
 
 RECORD, ACK = b"M1", b"K1"
 
@@ -102,6 +102,26 @@ def test_a_closed_subscriber_is_looked_at_no_more() -> None:
         context.deliver()
         assert not link.acknowledged
         link.close()
+        context.close()
+
+    trio.run(main)
+
+
+def test_subscriptions_that_were_not_looked_at_are_followed_when_asked() -> None:
+    async def main() -> None:
+        context = Context()
+        publisher = Publisher(context)
+        subscriber = Subscriber(context, lambda _frames: None)
+        prefixes = [b"E%d" % number for number in range(MAX_MESSAGES_A_TURN + 1)]
+        for prefix in prefixes:
+            subscriber.subscribe(prefix)
+        subscriber.connect(publisher.bind("inproc://followed"))
+        assert not publisher.subscribed(prefixes[0])
+        publisher.follow_subscriptions()
+        assert all(map(publisher.subscribed, prefixes))
+        subscriber.close()
+        publisher.close()
+        publisher.follow_subscriptions()
         context.close()
 
     trio.run(main)

@@ -771,6 +771,16 @@ def test_a_seal_without_room_is_not_taken_for_one_that_is_kept(monkeypatch: pyte
     assert machine.answers(request(b"S"))[0].status == STATUS_DONE
 
 
+def test_what_comes_once_the_gateway_of_an_address_is_heard_of_is_not_kept_before_its_announcement() -> None:
+    machine = Machine()
+    for sequence in (0, 1):
+        machine.on_record(record(sequence), 0.0)
+    machine.on_asked(LIFE + "C" * 16)
+    machine.on_record(record(2), 0.1)
+    assert [entry.sequence for entry in machine.take().records] == [0, 1]
+    assert machine.unannounced == 1
+
+
 def test_a_gap_of_an_address_that_is_kept_elsewhere_does_not_outlive_it() -> None:
     """RECORDs come before it is known that a gateway made the address, and before its OPEN. What is missing
     is asked of the segment's members then, so the gap must be of the address as OPEN knows it.

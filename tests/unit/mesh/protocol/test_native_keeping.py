@@ -4,6 +4,8 @@ import math
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mesh.protocol import native_keeping
 from mesh.protocol.native_keeping import (
@@ -49,6 +51,33 @@ def test_the_largest_record_is_known_unless_the_disk_kept_some() -> None:
     again.add(Kept.unpack(A, "t", kept._kept[A].pack()))
     again.wrote(A, "t", 3, 1, 0.0)
     assert again._kept[A].largest == math.inf
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from((A, B)),
+            st.lists(st.sampled_from((0, 1, MIN_CHUNK_BYTES // 3, MIN_CHUNK_BYTES)), min_size=1, max_size=5),
+            st.floats(0.0, 20.0),
+        ),
+        max_size=20,
+    )
+)
+def test_many_that_are_written_together_count_as_one_after_the_other(
+    written: list[tuple[str, list[int], float]],
+) -> None:
+    together, each = (NativeKeeping(seconds=64 * 30.0) for _ in range(2))
+    following = {A: 0, B: 0}
+    now = 0.0
+    for address, sizes, pause in written:
+        now += pause
+        numbered = list(enumerate(sizes, following[address]))
+        following[address] += len(sizes)
+        together.wrote_all(address, "t", numbered, now)
+        for sequence, size in numbered:
+            each.wrote(address, "t", sequence, size, now)
+        assert vars(together)["_kept"] == vars(each)["_kept"]
+        assert (together.bytes, together._changed, together._look) == (each.bytes, each._changed, each._look)
 
 
 def test_within_quota_and_retention_nothing_goes() -> None:

@@ -2,7 +2,13 @@
 
 import pytest
 
-from mesh.protocol.native_resends import ASK_HEADS_SECONDS, Resends, new_address
+from mesh.protocol.native_resends import (
+    ASK_HEADS_SECONDS,
+    MAX_TOLD_STORES,
+    TOLD_SECONDS,
+    Resends,
+    new_address,
+)
 from wireproto.dafka.fields import is_name
 from wireproto.dafka.messages import DirectRecord, Fetch
 
@@ -21,7 +27,7 @@ OUR_OWN = "d" + "1" * 31
         ([9], 5, 3, (5, 3)),
         ([9], 5, 10, (5, 5)),
         ([9], 10, 1, None),
-        ([999, 5], 500, 1000, (500, 500)),
+        ([5, 999], 500, 1000, (500, 500)),
     ],
 )
 def test_a_c_producers_records(
@@ -29,7 +35,7 @@ def test_a_c_producers_records(
 ) -> None:
     resends = Resends()
     for head in told:
-        resends.on_head(C, head, "S1")
+        resends.on_head(C, head, "S1", 0.0)
     allowed = resends.allowed(Fetch(C, "R1", "t", first, count), 0.0)
     assert allowed == (asked and Fetch(C, "R1", "t", *asked))
     assert resends.held_back == (asked is None)
@@ -96,41 +102,75 @@ def test_whose_answers_are_believed(
     resends = Resends()
     for head, store in ((named, "S1"), (unnamed, "")):
         if head >= 0:
-            resends.on_head(address, head, store)
+            resends.on_head(address, head, store, 0.0)
     resends.allowed(Fetch(address, "R1", "t", asked, 4096), 0.0)
     sequence, store = answer
     record = DirectRecord("R1", store, address, "t", sequence, b"")
-    assert resends.takes(record, by_store) == taken
+    assert resends.takes(record, 0.0, by_store) == taken
     assert resends.disbelieved == (not taken)
 
 
 def test_the_first_records_are_a_producers_only_until_others_are_asked_for() -> None:
     resends = Resends()
-    answer = DirectRecord("R1", "", C, "t", 5, b"")
-    assert not resends.takes(answer)
+    fifth = answer(5)
+    assert not resends.takes(fifth, 0.0)
     resends.allowed(Fetch(C, "R1", "t", 0, 10), 0.0)
-    assert resends.takes(answer)
-    resends.on_head(C, 9, "S1")
+    assert resends.takes(fifth, 0.0)
+    resends.on_head(C, 9, "S1", 0.0)
     resends.allowed(Fetch(C, "R1", "t", 3, 7), 0.0)
-    assert not resends.takes(answer)
+    assert not resends.takes(fifth, 0.0)
 
 
-def test_what_our_stores_have_is_taken_from_them_alone() -> None:
-    """Whatever was told without a name: one that they have no longer is others' again."""
+def answer(sequence: int, store: str = "") -> DirectRecord:
+    return DirectRecord("R1", store, C, "t", sequence, b"")
+
+
+def test_what_a_store_of_ours_has_is_taken_from_it_alone() -> None:
+    """Whatever was told without a name; one that it has no longer is others' again."""
     resends = Resends()
-    answer, named = (DirectRecord("R1", store, C, "t", 500, b"") for store in ("", "S1"))
-    resends.on_head(C, 999, "")
+    resends.on_head(C, 999, "", 0.0)
     assert resends.is_others(C)
-    assert resends.takes(answer)
-    resends.on_head(C, 999, "S1")
-    assert not resends.takes(answer)
-    assert resends.takes(named)
-    resends.on_begins(C, 500)
-    assert not resends.takes(answer)
+    assert resends.takes(answer(500), 1.0)
+    resends.on_head(C, 999, "S1", 1.0)
+    assert not resends.takes(answer(500), 2.0)
+    assert resends.takes(answer(500, "S1"), 2.0)
+    resends.on_begins(C, 500, "S1", 2.0)
+    assert not resends.takes(answer(500), 3.0)
+    assert resends.takes(answer(499), 3.0)
+    resends.on_head(C, 1500, "S1", 3.0)
+    assert resends.takes(answer(499), 3.0), "it begins there all the same"
+    resends.on_head(C, 700, "S2", 4.0)
+    assert not resends.takes(answer(499), 4.0), "another of ours has it"
+
+
+def test_what_was_told_counts_for_a_while() -> None:
+    """A store that has told and is gone does not keep others from answering; nor do those that are gone."""
     resends = Resends()
-    for store in ("", "S1"):
-        resends.on_head(C, 999, store)
-    resends.on_begins(C, 501)
-    assert resends.takes(answer)
-    resends.on_begins(C, 400)
-    assert not resends.takes(answer), "another of ours has it"
+    resends.on_head(C, 999, "S1", 0.0)
+    resends.on_head(C, 999, "", 10.0)
+    assert not resends.takes(answer(500), TOLD_SECONDS - 1)
+    assert resends.take_subjects(TOLD_SECONDS - 1) == [], "one of ours has it"
+    assert resends.takes(answer(500), TOLD_SECONDS)
+    assert not resends.takes(answer(500), 10.0 + TOLD_SECONDS)
+    assert resends.take_subjects(10.0 + TOLD_SECONDS) == ["t"], "nobody is known to have it"
+
+
+def test_of_several_stores_in_c_the_furthest_counts() -> None:
+    resends = Resends()
+    for head in (999, 5):
+        resends.on_head(C, head, "", 0.0)
+    assert resends.takes(answer(999), 1.0)
+    resends.on_head(C, 5, "", TOLD_SECONDS)
+    assert not resends.takes(answer(999), TOLD_SECONDS)
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mesh.protocol.native_resends.MAX_TOLD_ADDRESSES", 2)
+    resends = Resends()
+    for number in range(5):
+        resends.on_head(f"A{number}", 1, "S1", 0.0)
+        resends.allowed(Fetch(f"A{number}", "R1", "t", 0, 1), 0.0)
+    assert list(resends._told) == list(resends._from_first) == ["A3", "A4"]
+    for number in range(100):
+        resends.on_begins("A4", 1, f"S{number}", 0.0)
+    assert len(resends._told["A4"]) == MAX_TOLD_STORES
