@@ -114,19 +114,16 @@ class NativeAddresses:
         """Have the catalog know these addresses, for use once they are `kept`; what it knows already stays.
         Raises CatalogFailed.
         """
-        puts = {keys.native_key(topic_id, address): known.pack() for address, known in addresses.items()}
-        self._not_kept.update(puts)
-        for key in [key for key in puts if self._catalog.get(key) is not None]:
-            del puts[key]
-            self.take(key)
+        wanted = {keys.native_key(topic_id, address): known.pack() for address, known in addresses.items()}
+        self._not_kept.update(wanted)
+        puts = {key: value for key, value in wanted.items() if self._catalog.get(key) is None}
         while puts:
             try:
                 await self._catalog.transact([Compare(key, 0) for key in puts], puts)
                 break
             except CompareFailed as failed:
                 del puts[failed.key]  # somebody else has made it known
-                self.take(failed.key)
-        for key in puts:
+        for key in wanted:
             self.take(key)
 
     async def reached(self, topic_id: bytes, addresses: Mapping[str, int]) -> None:

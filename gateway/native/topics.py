@@ -160,11 +160,14 @@ class NativeTopics:
             taken = list(intake.unknown)
             intake.unknown.clear()
             lives = self._lives_of_segments(intake.subject) if taken else set()
+            natives: list[str] = []
             for address in taken:
                 if life_of(address) in lives:
                     intake.leave_out(address)
+                else:
+                    natives.append(address)
             try:
-                await self._make(intake.topic, [one for one in taken if life_of(one) not in lives])
+                await self._make(intake.topic, natives)
             except KafkaError as error:
                 self._limit.info("native addresses of topic %s wait: %s", intake.topic.name, error)
         if self._addresses.are_to_be_kept and await self._cluster.context.copies.keep(KEPT_SECONDS):

@@ -16,10 +16,12 @@ heard so.
 Our own producers' addresses begin with a letter that C's never have.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from uuid import uuid4
 
 from wireproto.dafka.messages import DirectRecord, Fetch
+
+_Value = TypeVar("_Value")
 
 OURS = "d"
 """Begins the addresses of our native producers; C's are hex in upper case."""
@@ -93,14 +95,9 @@ class Resends:
             self._note(address, store, Told(first, head, now + TOLD_SECONDS))
 
     def _note(self, address: str, store: str, told: Told) -> None:
-        stores = self._told.pop(address, {})
-        self._told[address] = stores
-        stores.pop(store, None)
-        stores[store] = told
-        if len(stores) > MAX_TOLD_STORES:
-            del stores[next(iter(stores))]
-        if len(self._told) > MAX_TOLD_ADDRESSES:
-            del self._told[next(iter(self._told))]
+        stores = self._told.get(address, {})
+        _put_last(stores, store, told, MAX_TOLD_STORES)
+        _put_last(self._told, address, stores, MAX_TOLD_ADDRESSES)
 
     def is_others(self, address: str) -> bool:
         """Whether stores that may be in C have told of it."""
@@ -119,11 +116,10 @@ class Resends:
         if count < 1:
             self.held_back += 1
             return None
-        self._from_first.pop(fetch.address, None)
         if fetch.sequence == 0:
-            self._from_first[fetch.address] = None
-            if len(self._from_first) > MAX_TOLD_ADDRESSES:
-                del self._from_first[next(iter(self._from_first))]
+            _put_last(self._from_first, fetch.address, None, MAX_TOLD_ADDRESSES)
+        else:
+            self._from_first.pop(fetch.address, None)
         return fetch._replace(count=count)
 
     def takes(self, record: DirectRecord, now: float, by_store: bool | None = None) -> bool:
@@ -155,3 +151,11 @@ class Resends:
         self._asked = {subject: due for subject, due in self._asked.items() if due > now}
         self._asked |= dict.fromkeys(subjects, now + ASK_HEADS_SECONDS)
         return subjects
+
+
+def _put_last(of: dict[str, _Value], key: str, value: _Value, most: int) -> None:
+    """Remember it as the latest; the oldest goes if there are more."""
+    of.pop(key, None)
+    of[key] = value
+    if len(of) > most:
+        del of[next(iter(of))]

@@ -315,7 +315,8 @@ class NativeStore:
 
         `take_asks` is to be called behind it.
         """
-        if fetch.store or not self._is_native(fetch.address):
+        state = self._ingest.known(fetch.address)
+        if fetch.store or state is None or state.phase is not Phase.NATIVE:
             return fetch
         allowed = self.resends.allowed(fetch, trio.current_time())
         if allowed is None and fetch.address not in self._told:
@@ -375,7 +376,3 @@ class NativeStore:
         if state is not None and state.phase is not Phase.NATIVE:
             return True
         return self.resends.takes(record, trio.current_time(), self._node.is_from_store)
-
-    def _is_native(self, address: str) -> bool:
-        state = self._ingest.known(address)
-        return state is not None and state.phase is Phase.NATIVE

@@ -19,16 +19,17 @@ from uuid import uuid4
 
 from confluent_kafka import Producer
 
+from tests.spark.writer import IDEMPOTENT
+
 PAUSE_SECONDS: Final = 0.005
 FLUSH_SECONDS: Final = 120.0
-SETTINGS: Final = {"enable.idempotence": True, "linger.ms": 5, "reconnect.backoff.max.ms": 200}
 
 
 def main(bootstrap: str, topic: str, partitions: int, name: str, path: Path) -> None:
     """Until SIGTERM."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    producer = Producer({"bootstrap.servers": bootstrap, **SETTINGS})
+    producer = Producer({"bootstrap.servers": bootstrap, **IDEMPOTENT})
     life = f"kafka {name} {uuid4().hex[:8]}"
     with path.open("a") as file:
 

@@ -104,12 +104,13 @@ class Kills:
             live = self._readers(mesh, stack)
             victims = self._victims(mesh, live, stack)
             victims |= {"native producer": senders, "Kafka producer": writers, "producer in C": in_c}
+            victims = {kind: members for kind, members in victims.items() if members}
             try:
                 for one in (*senders, *writers, *in_c, *self._killed_readers):
                     one.start()
                 while not enough():
                     time.sleep(self._random.random() * PAUSE_SECONDS)
-                    self._kill_one({kind: members for kind, members in victims.items() if members})
+                    self._kill_one(victims)
                 problems = [problem for sender in (*senders, *writers) for problem in sender.end()]
             finally:
                 for sender in (*senders, *writers):

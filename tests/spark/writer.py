@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import itertools
 import threading
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import Producer
+
+IDEMPOTENT: Final = {"enable.idempotence": True, "linger.ms": 5, "reconnect.backoff.max.ms": 200}
+"""Settings of a producer that is back soon after its server."""
 
 Place = tuple[int, int]
 """Partition and offset."""
@@ -26,8 +29,7 @@ class Writer:
     """An idempotent producer that writes at a steady pace and remembers what was acknowledged."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
-        settings = {"enable.idempotence": True, "linger.ms": 5, "reconnect.backoff.max.ms": 200}
-        self._producer = Producer({"bootstrap.servers": bootstrap, **settings})
+        self._producer = Producer({"bootstrap.servers": bootstrap, **IDEMPOTENT})
         self._topic, self._partitions = topic, partitions
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)

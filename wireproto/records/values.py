@@ -12,10 +12,8 @@ def values_of(view: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> list[tuple[i
 
     Raises :class:`InvalidBatch`: as ``iter_records``; INVALID_RECORD when the offsets do not ascend.
     """
-    from wireproto.records import compiled  # as in `walk`
-
     header = read_header(view)
-    found = _compiled(view, header, limit) if compiled.AVAILABLE else None
+    found = _compiled(view, header, limit)
     if found is None:
         found = [(record.offset, record.value or b"") for record in iter_records(view, limit)]
     offsets = [offset for offset, _ in found]
@@ -28,8 +26,10 @@ def values_of(view: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> list[tuple[i
 
 def _compiled(view: Buffer, header: BatchHeader, limit: int) -> list[tuple[int, bytes]] | None:
     """As `values_of`, whatever the offsets are; None: our own parser is to say what is wrong."""
-    from wireproto.records import compiled
+    from wireproto.records import compiled  # as in `walk`
 
+    if not compiled.AVAILABLE:
+        return None
     body = inflated_records(view, header, limit)
     base = header.base_offset
     try:

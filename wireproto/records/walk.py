@@ -95,13 +95,11 @@ class RecordWalk:
         Raises :class:`InvalidBatch`: INVALID_RECORD; a record cannot be read or is not where it should be, or
         there are not as many as the header counts.
         """
-        from wireproto.records import compiled  # who opens no batch does without its memory
-
         count, size = self._header.count, len(self._body)
         while self._place < count:
             if self._place:
                 yield
-            if compiled.AVAILABLE and count - self._place > FEW_RECORDS and (yield from self._by_parser()):
+            if count - self._place > FEW_RECORDS and (yield from self._by_parser()):
                 continue
             yield from self._one_by_one(min(self._position + WINDOW_BYTES, size))
         expect_end(self._body, self._position)
@@ -113,8 +111,10 @@ class RecordWalk:
 
     def _by_parser(self) -> Generator[None, None, bool]:
         """Look through the next records. False: our own code has to, and nothing was taken."""
-        from wireproto.records import compiled
+        from wireproto.records import compiled  # who opens no batch does without its memory
 
+        if not compiled.AVAILABLE:
+            return False
         here, first, left = self._position, self._place, self._header.count - self._place
         window = compiled.Window(self._body[here : here + WINDOW_BYTES])
         before = self.headers
