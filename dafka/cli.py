@@ -11,7 +11,7 @@ import click
 from dafka.commands.exits import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, explain
 from dafka.commands.logs import logger, tell
 from dafka.first_process import FIRST_PROCESS, end_at_stop_signals
-from dafka.installed import shown_version
+from dafka.version import VERSION
 from gateway.common.open_files import raise_file_limit
 
 COMMANDS: Final = (
@@ -75,7 +75,7 @@ class _LazyGroup(click.Group):
 def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if not asked or ctx.resilient_parsing:
         return
-    click.echo(f"dafka {shown_version()}")
+    click.echo(f"dafka {VERSION}")
     ctx.exit(EXIT_OK)
 
 

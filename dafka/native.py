@@ -21,10 +21,10 @@ from dafka.settings import NativeSettings
 from mesh.joining import join_mesh
 from mesh.keys.directory import KeysRefused
 from mesh.keys.roles import Role
+from mesh.links import Context
 from mesh.native.consumer import NativeConsumer
 from mesh.native.producer import NativeProducer
 from mesh.protocol.native_writer import MAX_ACKNOWLEDGING_STORES
-from mesh.zmq_trio import Context
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

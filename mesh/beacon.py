@@ -15,12 +15,12 @@ import trio
 from mesh.host_names import HostNames
 from mesh.keys.keys import Keys
 from mesh.keys.roles import Role
+from mesh.links import Context
 from mesh.log_bounds import LogBounds
 from mesh.node import Node
 from mesh.protocol.endpoints import Endpoint, TowerAddress, parse_endpoint, parse_host
 from mesh.protocol.peers import Connect, Disconnect, Effect, Greet, Peers, PeerStatus, Unreached
 from mesh.tower_link import TowerLink, TowerStatus
-from mesh.zmq_trio import Context
 from wireproto.dafka.beacons import NodeBeacon, TowerBeacon
 from wireproto.dafka.errors import MalformedMessage
 

@@ -4,8 +4,9 @@ import logging
 import socket
 
 from mesh.host_names import preferred
+from mesh.inside import EndpointTaken
+from mesh.links import Publisher
 from mesh.protocol.endpoints import MeshListen, is_loopback
-from mesh.zmq_trio import EndpointTaken, Publisher
 
 logger = logging.getLogger(__name__)
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from mesh.beacon import Beacon, beacon_host
 from mesh.binding import bind_tcp
+from mesh.links import Context
 from mesh.node import Node
 from mesh.protocol.endpoints import MeshListen, TowerAddress
-from mesh.zmq_trio import Context
 
 
 def join_mesh(

@@ -9,12 +9,16 @@ one that cannot be made is a link that is down, until it is tried again.
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import trio
 
 from mesh.attempts import Attempts, Event, next_step
+from mesh.links import Context
 from mesh.log_bounds import LogBounds
-from mesh.zmq_trio import Context, SocketError, Subscriber
+
+if TYPE_CHECKING:
+    from mesh.zmq_trio import SubscriberSocket
 
 OnFrames = Callable[[str, list[bytes]], None]
 """Takes a message with the key of who sent it."""
@@ -43,7 +47,7 @@ class KeyedLinks:
         self._on_drained = on_drained
         self._prefixes: list[bytes] = []
         self._links: dict[str, _Link] = {}
-        self._subscribers: dict[_Link, Subscriber] = {}
+        self._subscribers: dict[_Link, SubscriberSocket] = {}
         """Those of the links that are being served."""
         self._cut = 0
         self._log_bounds = LogBounds()
@@ -53,7 +57,7 @@ class KeyedLinks:
 
     @property
     def cut(self) -> int:
-        """Links that were cut, see `Subscriber`."""
+        """Links that were cut, see `SubscriberSocket`."""
         return self._cut + sum(subscriber.cut for subscriber in self._subscribers.values())
 
     def subscribe(self, prefix: bytes) -> None:
@@ -108,6 +112,8 @@ class KeyedLinks:
                 self.on_link(endpoint, False)
 
     async def _serve(self, endpoint: str, link: _Link) -> None:
+        from mesh.zmq_trio import SocketError
+
         with link.scope:
             await self._until_others_are_closed()
             try:
@@ -120,7 +126,10 @@ class KeyedLinks:
 
     async def _follow(self, endpoint: str, link: _Link) -> None:
         """Hear the link. Raises `SocketError`, maybe in a group, where there is no socket for it."""
-        subscriber = Subscriber(self._context, partial(self._on_frames, link.key), self._on_drained)
+        from mesh.zmq_trio import SubscriberSocket
+
+        on_frames = partial(self._on_frames, link.key)
+        subscriber = SubscriberSocket(self._context.sockets, on_frames, self._on_drained)
         self._subscribers[link] = subscriber
         try:
             for prefix in self._prefixes:

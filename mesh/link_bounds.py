@@ -1,7 +1,8 @@
 """What a link between two nodes may hold, and how long it may be silent.
 
-`mesh.zmq_trio` gives these bounds to its sockets. There are two kinds of links: `DATA` between nodes, and
-`BEACONS` between a node and a tower, over which only small messages go.
+`mesh.zmq_trio` gives these bounds to its sockets, and `mesh.links` the first one to what is heard inside a
+process. There are two kinds of links: `DATA` between nodes, and `BEACONS` between a node and a tower, over
+which only small messages go.
 """
 
 from typing import NamedTuple
@@ -46,6 +47,10 @@ bound of its own. What is above one frame is what the kernel holds."""
 
 MAX_GATHERED_BEACON_BYTES = 1024 * 1024
 """The same on a link between node and tower."""
+
+
+MAX_MESSAGES_A_TURN = 512
+"""Messages taken from one subscriber before other tasks run."""
 
 
 class Link(NamedTuple):

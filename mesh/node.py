@@ -13,7 +13,7 @@ import trio
 from mesh.keyed_links import KeyedLinks
 from mesh.keys.certificate import Certificate
 from mesh.keys.roles import Role
-from mesh.zmq_trio import Context, Publisher, Subscriber
+from mesh.links import Context, Publisher, Subscriber
 from wireproto.dafka import additions  # noqa: F401  registers our own messages with the decoder
 from wireproto.dafka.errors import MalformedMessage
 from wireproto.dafka.messages import decode
@@ -52,6 +52,11 @@ class Node:
     def cut(self) -> int:
         """Links that were cut because the peer subscribed to too much, or sent a message without an end."""
         return self.publisher.cut + self._subscriber.cut + self._keyed.cut
+
+    @property
+    def dropped(self) -> int:
+        """Messages of other nodes of this process that did not fit."""
+        return self._subscriber.dropped
 
     @property
     def is_keyed(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 
 from mesh.connections import Connection, Cuts, connection
 from mesh.keys.hearing import life_in
-from mesh.protocol.subscriptions import Subscriptions
+from mesh.protocol.subscriptions import SUBSCRIBE, Subscriptions
 
 
 class Subscribers:
@@ -36,9 +36,9 @@ class Subscribers:
 
     def heard(self, message: bytes, descriptor: int | None, user: str = "") -> bytes | None:
         """A subscription or a cancellation: the prefix, if nobody was subscribed to it. None as a descriptor:
-        it came from inside the process. `user` is the key of who sent it, where there are keys.
+        ZeroMQ does not tell of which connection. `user` is the key of who sent it, where there are keys.
         """
-        peer = None if descriptor is None or message[:1] != b"\x01" else self._connection(descriptor)
+        peer = None if descriptor is None or message[:1] != SUBSCRIBE else self._connection(descriptor)
         if peer is not None and user:
             lives = self._users.setdefault(peer.descriptor, {}).setdefault(user, set())
             life = life_in(message[1:])

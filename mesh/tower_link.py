@@ -10,9 +10,10 @@ from mesh.attempts import Attempts, Event
 from mesh.host_names import look_up
 from mesh.keys.keys import Keys
 from mesh.link_bounds import BEACONS
+from mesh.links import Context
 from mesh.protocol.endpoints import TowerAddress, in_brackets
 from mesh.tower_watch import TowerWatch
-from mesh.zmq_trio import Context, Publisher, Subscriber
+from mesh.zmq_trio import PublisherSocket, SubscriberSocket
 from wireproto.dafka.beacons import TOPIC, WELCOME, TowerBeacon, decode_tower_beacon
 from wireproto.dafka.errors import MalformedMessage
 
@@ -45,7 +46,7 @@ class _Side:
 
     def __init__(
         self,
-        socket: Publisher | Subscriber,
+        socket: PublisherSocket | SubscriberSocket,
         host: str,
         port: int,
         on_ready: Callable[[], None],
@@ -175,8 +176,8 @@ class TowerLink:
         self._heard: float | None = None
         self._on_ready = on_ready
         # Of a link that was lost and is back it has kept the subscriptions, and tells of no new one.
-        self._publisher = Publisher(context, BEACONS, on_subscribed=lambda _prefix: on_ready())
-        self._subscriber = Subscriber(context, self._on_frames, link=BEACONS)
+        self._publisher = PublisherSocket(context.sockets, BEACONS, on_subscribed=lambda _prefix: on_ready())
+        self._subscriber = SubscriberSocket(context.sockets, self._on_frames, link=BEACONS)
         for prefix in (TOPIC, WELCOME):
             self._subscriber.subscribe(prefix)
         self._watch = TowerWatch(address, context.keys, lambda: all(side.live for side in self._sides))

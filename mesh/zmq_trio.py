@@ -1,12 +1,12 @@
-"""ZeroMQ sockets under trio. The only file that imports pyzmq.
+"""ZeroMQ sockets under trio: what leaves this process. The only file that imports pyzmq.
 
 Rule: `ZMQ_FD` is edge-triggered. It turns readable when something *changed*; it says nothing of what is still
 queued. So a reader takes messages until EAGAIN before it waits; and a socket that is also sent on (XPUB reads
 subscriptions) is looked at every `LOOK_SECONDS`, because a send may have consumed the edge.
 
-A `Publisher` (XPUB) never blocks: beyond its high-water mark a message to a slow peer is dropped, and the
-protocol repairs it (HEAD, FETCH, repeated requests). Nothing here may be called from another thread than the
-loop's.
+A `PublisherSocket` (XPUB) never blocks: beyond its high-water mark a message to a slow peer is dropped, and
+the protocol repairs it (HEAD, FETCH, repeated requests). Nothing here may be called from another thread than
+the loop's.
 
 With keys (`mesh.keys`) every socket beyond this process speaks CURVE: what binds is the server, and asks the
 table of keys who may connect; what connects names the key of whom it means, so nobody else answers. Of a
@@ -31,6 +31,7 @@ import zmq.backend
 
 from mesh.attempts import Event
 from mesh.connections import Connection, Cuts, connection
+from mesh.inside import EndpointTaken
 from mesh.keys import admission
 from mesh.keys.keys import Keys
 from mesh.knocks import Knocks
@@ -41,6 +42,7 @@ from mesh.link_bounds import (
     HEARTBEAT_INTERVAL_MS,
     HEARTBEAT_TIMEOUT_MS,
     MAX_FRAMES,
+    MAX_MESSAGES_A_TURN,
     MAX_SUBSCRIPTION_FRAME_BYTES,
     RECONNECT_INTERVAL_MAX_MS,
     RECONNECT_INTERVAL_MS,
@@ -48,7 +50,7 @@ from mesh.link_bounds import (
     Link,
 )
 from mesh.link_watch import SEALED_PEER_BYTES, Gathering, LinkWatch
-from mesh.protocol.subscriptions import MAX_PEER_BYTES
+from mesh.protocol.subscriptions import MAX_PEER_BYTES, SUBSCRIBE
 from mesh.subscribers import Subscribers
 
 Buffer = bytes | bytearray | memoryview
@@ -66,24 +68,12 @@ LOOK_SECONDS = 0.05
 GATHERED_LOOK_SECONDS = 1.0
 """How often a subscriber looks whether a link brings a message without an end."""
 
-MAX_MESSAGES_A_TURN = 512
-"""Messages taken from one socket before other tasks run."""
-
 FOLLOWED_TURNS = 16
 """Turns of subscriptions that are taken at once where it matters what a new peer hears."""
 
 LOOKED_AT_BEFORE = 2
 """Messages in a turn behind which is looked whether there is another one; behind later ones it is just taken.
 """
-
-DELIVERIES = 8
-"""How often subscribers look in one `Context.deliver`: a record, what it changes, and what is sent for that,
-are two or three. What is left is found by its edge."""
-
-
-INSIDE = "inproc://"
-"""How endpoints inside this process begin."""
-
 
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"
 """Where ZeroMQ asks whether a key may connect (RFC 27)."""
@@ -111,22 +101,16 @@ SocketError = zmq.ZMQError
 """What making or connecting a socket raises, as where no descriptor is left for it."""
 
 
-class EndpointTaken(Exception):
-    """An endpoint cannot be bound; the text names it, the cause, and the next step."""
+class Sockets:
+    """What the sockets of one process have in common: one ZeroMQ sockets, and who may connect.
 
-    exit_code = 2
-
-
-class Context:
-    """One ZeroMQ context. Sockets linked over `inproc://` must share it.
-
-    With `keys` its sockets have links of others than this process only by them, and `run` must run.
+    With `keys` there are links to other processes only by them, and `run` must run.
     """
 
-    def __init__(self, keys: Keys | None = None) -> None:
+    def __init__(self, keys: Keys | None, knocks: Knocks) -> None:
         self.raw = zmq.Context()
         self.keys = keys
-        self.knocks = Knocks(has_keys=keys is not None)
+        self.knocks = knocks
         self._zap: zmq.Socket[bytes] | None = None
         if keys is not None:
             self.raw.set(zmq.MAX_SOCKETS, MAX_SOCKETS_WITH_KEYS)
@@ -134,27 +118,6 @@ class Context:
             self._zap = self.raw.socket(zmq.ROUTER)
             self._zap.setsockopt(zmq.LINGER, 0)
             self._zap.bind(ZAP_ENDPOINT)
-        self._hearers: dict[str, dict[Subscriber, None]] = {}
-        """Endpoint inside this process -> the subscribers that are linked to it."""
-        self.due: dict[Subscriber, None] = {}
-        """Those of them that something was published for since they last looked."""
-
-    def hearers(self, endpoint: str) -> "dict[Subscriber, None]":
-        """The subscribers that are linked to an endpoint inside this process, now and at any later time."""
-        return self._hearers.setdefault(endpoint, {})
-
-    def deliver(self) -> None:
-        """Take what has just been published inside this process, without waiting for the loop to notice; and
-        what is published because of that.
-
-        The frames have crossed their link either way; this only saves the turns of the loop until its edge is
-        seen. Call it where nothing is half done: handlers of both ends may run.
-        """
-        due = self.due
-        for _ in range(DELIVERIES):
-            if not due:
-                return
-            due.popitem()[0].take_if_ready()
 
     async def run(self) -> None:
         """Answer who may connect, and follow the keys, for ever; without keys there is nothing to do."""
@@ -173,12 +136,6 @@ class Context:
                 reply = admission.answer(zap.recv_multipart(zmq.DONTWAIT), keys.admits)
                 if reply is not None:
                     zap.send_multipart(reply, zmq.DONTWAIT)
-
-    def forget(self, subscriber: "Subscriber") -> None:
-        """A subscriber is about to be closed."""
-        for hearers in self._hearers.values():
-            hearers.pop(subscriber, None)
-        self.due.pop(subscriber, None)
 
     def close(self) -> None:
         self.raw.destroy(linger=0)
@@ -211,11 +168,11 @@ def public_key_of(secret: str) -> str:
     return zmq.curve_public(secret.encode()).decode()
 
 
-def _serve_keys(context: Context, socket: "zmq.Socket[bytes]") -> None:
+def _serve_keys(sockets: Sockets, socket: "zmq.Socket[bytes]") -> None:
     """Before the socket is bound: only who has a key of ours connects to it."""
-    if context.keys is None:
+    if sockets.keys is None:
         return
-    own = context.keys.own
+    own = sockets.keys.own
     for option, value in (
         (zmq.CURVE_SERVER, 1),
         (zmq.CURVE_PUBLICKEY, own.public.encode()),
@@ -226,13 +183,13 @@ def _serve_keys(context: Context, socket: "zmq.Socket[bytes]") -> None:
         socket.setsockopt(option, value)
 
 
-def _expect_key(context: Context, socket: "zmq.Socket[bytes]", endpoint: str, key: str) -> None:
+def _expect_key(sockets: Sockets, socket: "zmq.Socket[bytes]", endpoint: str, key: str) -> None:
     """Before the socket is connected: whoever is there must have this key. Raises ValueError without one."""
-    if context.keys is None or endpoint.startswith(INSIDE):
+    if sockets.keys is None:
         return
     if not key:
         raise ValueError(f"a mesh with keys has no link to {endpoint} without its key")
-    own = context.keys.own
+    own = sockets.keys.own
     for option, value in (
         (zmq.CURVE_PUBLICKEY, own.public),
         (zmq.CURVE_SECRETKEY, own.secret),
@@ -280,7 +237,7 @@ class LinkMonitor:
 
     def __init__(
         self,
-        context: Context,
+        sockets: Sockets,
         socket: "zmq.Socket[bytes]",
         on_link: Callable[[str, bool], None],
         on_connected: Callable[[int], None] = lambda _descriptor: None,
@@ -290,7 +247,7 @@ class LinkMonitor:
         self._on_link = on_link
         self._on_attempt = on_attempt
         self._on_connected = on_connected
-        self._events = context.raw.socket(zmq.PAIR)
+        self._events = sockets.raw.socket(zmq.PAIR)
         self._events.setsockopt(zmq.LINGER, 0)
         # ZeroMQ waits, with its I/O thread, for room in this queue: so it must have no bound. What is in it
         # is bounded by how often links can be made (`RECONNECT_INTERVAL_MS`).
@@ -338,9 +295,9 @@ class LinkMonitor:
 class _Linked:
     """What sockets that connect have in common."""
 
-    def __init__(self, context: Context, kind: int, link: Link) -> None:
-        self._context = context
-        self._socket = context.raw.socket(kind)
+    def __init__(self, sockets: Sockets, kind: int, link: Link) -> None:
+        self._sockets = sockets
+        self._socket = sockets.raw.socket(kind)
         self._monitor: LinkMonitor | None = None
         _configure(self._socket, link)
 
@@ -352,9 +309,9 @@ class _Linked:
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Tell of links that come and go, for ever; see `LinkMonitor`. Of those made before it has started
-        nothing is told, of links over `inproc://` neither.
+        nothing is told.
         """
-        monitor = LinkMonitor(self._context, self._socket, on_link, self._on_connected, on_attempt)
+        monitor = LinkMonitor(self._sockets, self._socket, on_link, self._on_connected, on_attempt)
         self._monitor = monitor
         task_status.started()
         try:
@@ -372,7 +329,7 @@ class _Linked:
 
     def connect(self, endpoint: str, key: str = "") -> None:
         """Connect to who has this key, where there are keys."""
-        _expect_key(self._context, self._socket, endpoint, key)
+        _expect_key(self._sockets, self._socket, endpoint, key)
         self._socket.connect(endpoint)
 
     def disconnect(self, endpoint: str) -> None:
@@ -385,7 +342,7 @@ class _Linked:
         self._socket.close(linger=0)
 
 
-class Publisher(_Linked):
+class PublisherSocket(_Linked):
     """An XPUB socket: what a node publishes, and who subscribed to it.
 
     `welcome` is a message for every new link. `on_subscribed` is told of each prefix that nobody was
@@ -398,13 +355,13 @@ class Publisher(_Linked):
 
     def __init__(
         self,
-        context: Context,
+        sockets: Sockets,
         link: Link = DATA,
         *,
         welcome: bytes = b"",
         on_subscribed: Callable[[bytes], None] = lambda _prefix: None,
     ) -> None:
-        super().__init__(context, zmq.XPUB, link)
+        super().__init__(sockets, zmq.XPUB, link)
         for option, value in (
             (zmq.RCVHWM, 0),  # never stops to read: see `mesh.link_watch`
             (zmq.RCVBUF, SUBSCRIPTION_BUFFER_BYTES),
@@ -418,30 +375,22 @@ class Publisher(_Linked):
         """Asked who subscribes, once it is bound: of a socket that connects ZeroMQ tells as the user what the
         other side says."""
         self._watch: LinkWatch | None = None
-        self._changed = trio.Event()
         self._on_subscribed = on_subscribed
-        self._hearers: dict[Subscriber, None] = {}
-        """Subscribers inside this process."""
         if welcome:
             self._socket.setsockopt(zmq.XPUB_WELCOME_MSG, welcome)
 
     def bind(self, endpoint: str) -> str:
-        """Bind to e.g. `tcp://127.0.0.1:*` or `inproc://name`; the endpoint that was bound. Raises
-        `EndpointTaken`.
-        """
+        """Bind to e.g. `tcp://127.0.0.1:*`; the endpoint that was bound. Raises `EndpointTaken`."""
         self._ask_keys()
-        if endpoint.startswith("tcp://") and self._watch is None:
-            _serve_keys(self._context, self._socket)
-            self._watch_events = _watched(self._context, self._socket)
+        if self._watch is None:
+            _serve_keys(self._sockets, self._socket)
+            self._watch_events = _watched(self._sockets, self._socket)
             allowed = MAX_PEER_BYTES if self._keys is None else SEALED_PEER_BYTES
-            self._watch = LinkWatch(partial(_accepted, self._watch_events, self._context.knocks), allowed)
-        bound = _bind(self._socket, endpoint)
-        if endpoint.startswith(INSIDE):
-            self._hearers = self._context.hearers(endpoint)
-        return bound
+            self._watch = LinkWatch(partial(_accepted, self._watch_events, self._sockets.knocks), allowed)
+        return _bind(self._socket, endpoint)
 
     def _ask_keys(self) -> None:
-        keys = self._keys = self._context.keys
+        keys = self._keys = self._sockets.keys
         if keys is not None:
             keys.on_change(self._cut_strangers)
             keys.on_life(self._subscribers.listeners)
@@ -479,8 +428,6 @@ class Publisher(_Linked):
         except zmq.ZMQError:
             if not sock.closed:
                 raise
-        if self._hearers:
-            self._context.due.update(self._hearers)
 
     @property
     def cut(self) -> int:
@@ -490,11 +437,6 @@ class Publisher(_Linked):
     def subscribed(self, prefix: bytes) -> bool:
         """Whether some peer is subscribed to exactly this prefix now."""
         return prefix in self._subscribers.prefixes
-
-    async def wait_subscribed(self, prefix: bytes) -> None:
-        """Return when some peer is subscribed to exactly this prefix."""
-        while prefix not in self._subscribers.prefixes:
-            await self._changed.wait()
 
     async def run(self) -> None:
         """Follow the subscriptions, for ever, and look often: `send` may have consumed the edge."""
@@ -530,15 +472,12 @@ class Publisher(_Linked):
             is_all = True
         if is_stranger:
             self._cut_strangers()
-        if new:
-            self._changed.set()
-            self._changed = trio.Event()
-            for prefix in new:
-                self._on_subscribed(prefix)
+        for prefix in new:
+            self._on_subscribed(prefix)
         return is_all
 
 
-class Subscriber(_Linked):
+class SubscriberSocket(_Linked):
     """A SUB socket: everything a node hears from the publishers it is connected to.
 
     Every message goes to `on_message`, of one with many frames only the first `MAX_FRAMES`; `on_drained` is
@@ -548,19 +487,16 @@ class Subscriber(_Linked):
 
     def __init__(
         self,
-        context: Context,
+        sockets: Sockets,
         on_message: Callable[[list[bytes]], None],
         on_drained: Callable[[], None] = lambda: None,
         link: Link = DATA,
     ) -> None:
-        super().__init__(context, zmq.SUB, link)
+        super().__init__(sockets, zmq.SUB, link)
         self._on_message = on_message
         self._on_drained = on_drained
         self._gathering = Gathering(link.max_gathered_bytes)
-        self._sealing = 0 if context.keys is None else SEALING_BYTES
-        self._is_local = False
-        """Whether it has a link inside the process: then it is not watched, because to ask for the descriptor
-        of a message that came over none costs an exception each time."""
+        self._sealing = 0 if sockets.keys is None else SEALING_BYTES
 
     @property
     def cut(self) -> int:
@@ -573,27 +509,16 @@ class Subscriber(_Linked):
     async def _watch_links(self) -> None:
         while True:
             await trio.sleep(GATHERED_LOOK_SECONDS)
-            if not self._is_local and not self._socket.closed and self._take():
+            if not self._socket.closed and self._take():
                 self._gathering.look(trio.current_time())
 
     def subscribe(self, prefix: bytes) -> None:
         self._socket.subscribe(prefix)
 
     def connect(self, endpoint: str, key: str = "") -> None:
-        """Connect, and look at once: an `inproc` pipe gives no edge before it was found empty."""
+        """Connect, and look at once, for the edge of what is there may be over."""
         super().connect(endpoint, key)
-        if endpoint.startswith(INSIDE):
-            self._context.hearers(endpoint)[self] = None
-            self._is_local = True
         self._take()
-
-    def take_if_ready(self) -> None:
-        """Take messages if some are there."""
-        if self._socket.closed or not _get(self._socket, _EVENTS) & _POLLIN:
-            return
-        if not self._take_some():
-            # Reading ZMQ_EVENTS has consumed the edge, and there is more: nothing else would wake `run`.
-            trio.lowlevel.current_trio_token().run_sync_soon(self.take_if_ready)
 
     async def run(self) -> None:
         """Take messages for ever."""
@@ -602,10 +527,6 @@ class Subscriber(_Linked):
                 await trio.lowlevel.wait_readable(self._socket.fileno())
             else:
                 await trio.lowlevel.checkpoint()
-
-    def close(self) -> None:
-        self._context.forget(self)
-        super().close()
 
     def _take(self) -> bool:
         """Take what is there, `MAX_MESSAGES_A_TURN` at most; true if that was all."""
@@ -621,7 +542,7 @@ class Subscriber(_Linked):
         find none when one is taken costs another four. So few are looked at, and many are taken.
         """
         sock, on_message = self._socket, self._on_message
-        taken = None if self._is_local else self._gathering.taken
+        taken = self._gathering.taken
         sealing = self._sealing
         try:
             for number in range(MAX_MESSAGES_A_TURN):
@@ -630,7 +551,7 @@ class Subscriber(_Linked):
                 except zmq.Again:
                     return True
                 frames = [frame.bytes]
-                descriptor = None if taken is None else _descriptor(frame)
+                descriptor = _descriptor(frame)
                 size = 0 if descriptor is None else _on_the_wire(frames[0], sealing)
                 while frame.more:
                     frame = _receive(sock, _DONTWAIT, False)
@@ -638,7 +559,7 @@ class Subscriber(_Linked):
                         size += _on_the_wire(frame.bytes, sealing)
                     if len(frames) < MAX_FRAMES:
                         frames.append(frame.bytes)
-                if taken is not None and descriptor is not None:
+                if descriptor is not None:
                     taken[descriptor] = taken.get(descriptor, 0) + size
                 on_message(frames)
                 if number < LOOKED_AT_BEFORE and not _get(sock, _EVENTS) & _POLLIN:
@@ -657,23 +578,23 @@ class Inlet:
     """
 
     def __init__(
-        self, context: Context, prefix: bytes, on_message: Callable[[list[bytes], str, str], None]
+        self, sockets: Sockets, prefix: bytes, on_message: Callable[[list[bytes], str, str], None]
     ) -> None:
-        self._socket = context.raw.socket(zmq.SUB)
+        self._socket = sockets.raw.socket(zmq.SUB)
         self._on_message = on_message
         self._gathering = Gathering(BEACONS.max_gathered_bytes)
-        self._sealing = 0 if context.keys is None else SEALING_BYTES
-        self._accepted = _watched(context, self._socket)
-        self._knocks = context.knocks
+        self._sealing = 0 if sockets.keys is None else SEALING_BYTES
+        self._accepted = _watched(sockets, self._socket)
+        self._knocks = sockets.knocks
         _configure(self._socket, BEACONS)
         _refuse_old_protocols(self._socket)
-        _serve_keys(context, self._socket)
-        self._keys = context.keys
+        _serve_keys(sockets, self._socket)
+        self._keys = sockets.keys
         self._senders: dict[int, tuple[Connection, str]] = {}
         """Descriptor -> the connection on it, and the key that it has proved, where there are keys."""
         self._cuts = Cuts()
-        if context.keys is not None:
-            context.keys.on_change(self._cut_strangers)
+        if sockets.keys is not None:
+            sockets.keys.on_change(self._cut_strangers)
         self._socket.subscribe(prefix)
 
     def bind(self, endpoint: str) -> str:
@@ -765,7 +686,7 @@ def _peer_address(frame: zmq.Frame) -> str:
 
 
 def _user(frame: zmq.Frame) -> str:
-    """The public key of who sent it, as `admission` has named it; "" for what came from inside."""
+    """The public key of who sent it, as `admission` has named it; "" where there are no keys."""
     try:
         return str(frame.get("User-Id"))
     except zmq.ZMQError:
@@ -773,17 +694,14 @@ def _user(frame: zmq.Frame) -> str:
 
 
 def _may_subscribe(keys: Keys, user: str, descriptor: int | None, message: bytes) -> bool:
-    if message[:1] != b"\x01":
+    if message[:1] != SUBSCRIBE:
         return True
-    if descriptor is None:
-        keys.heard_inside(message[1:])
-        return True
-    return keys.may_subscribe(user, message[1:])
+    return descriptor is not None and keys.may_subscribe(user, message[1:])
 
 
-def _watched(context: Context, socket: "zmq.Socket[bytes]") -> "zmq.Socket[bytes]":
+def _watched(sockets: Sockets, socket: "zmq.Socket[bytes]") -> "zmq.Socket[bytes]":
     """A monitor of the connections that a socket accepts; before it is bound."""
-    monitor = context.raw.socket(zmq.PAIR)
+    monitor = sockets.raw.socket(zmq.PAIR)
     monitor.setsockopt(zmq.LINGER, 0)
     monitor.setsockopt(zmq.RCVHWM, 0)  # as in `LinkMonitor`
     name = f"inproc://accepted-{uuid4().hex}"
@@ -821,7 +739,7 @@ def _on_the_wire(frame: bytes, sealing: int) -> int:
 
 
 def _descriptor(frame: zmq.Frame) -> int | None:
-    """Of the connection that it came on; None inside a process."""
+    """Of the connection that it came on; None if ZeroMQ does not tell."""
     try:
         return frame.get(_SRCFD)
     except zmq.ZMQError:

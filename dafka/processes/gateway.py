@@ -20,7 +20,6 @@ from pathlib import Path
 
 import trio
 
-from dafka.installed import shown_version
 from dafka.operators.accept_loss import LossRequestHandlers
 from dafka.operators.backup import BackupRequestHandlers
 from dafka.operators.catalog import CatalogRequestHandlers
@@ -37,6 +36,7 @@ from dafka.processes.mesh_keys import keys_of
 from dafka.processes.mesh_metrics import register_beacon, register_keys, register_nodes
 from dafka.processes.shown_mesh import shown_peers, shown_towers
 from dafka.settings import GatewaySettings
+from dafka.version import VERSION
 from gateway.broker import Broker
 from gateway.catalog.interface import Catalog
 from gateway.catalog.served.catalog import ServedCatalog
@@ -56,10 +56,10 @@ from mesh.beacon import Beacon
 from mesh.data_directory import DataDirectory, Kind
 from mesh.joining import join_mesh
 from mesh.keys.roles import Role
+from mesh.links import Context
 from mesh.node import Routes
 from mesh.presence import StorePresence
 from mesh.routing import gateway_routes
-from mesh.zmq_trio import Context
 
 GIVE_SECONDS = 1.0
 """How long an end waits for the catalog to let another gateway take its place at once."""
@@ -103,7 +103,7 @@ class GatewayProcess(Life):
         """Where the catalog is one that other processes can reach."""
         if settings.catalog != "sqlite":
             last_life = last_life_in(directory.path)
-            self.features = Features(self.catalog, settings.gateway_id, shown_version)
+            self.features = Features(self.catalog, settings.gateway_id, VERSION)
             self.alive = Alive(
                 self.catalog,
                 settings.gateway_id,
@@ -166,7 +166,7 @@ class GatewayProcess(Life):
             host = socket.gethostname()
             listeners = {one.listener.name: Address(*one.listener.advertised(host)) for one in sockets}
             try:
-                await broker.gateways.tell(listeners, host, shown_version())
+                await broker.gateways.tell(listeners, host, VERSION)
             except BadRecord as error:
                 raise ListenError(f"other gateways cannot be told where this one listens: {error}") from None
 

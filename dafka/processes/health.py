@@ -25,8 +25,8 @@ from typing import TypeAlias
 
 import trio
 
-from dafka.installed import installed_version
 from dafka.processes.scrapes import Scrapes
+from dafka.version import VERSION
 from gateway.common.access_token import CHALLENGE
 from gateway.common.metrics import Metrics
 from gateway.common.visitors import Visitors
@@ -92,7 +92,7 @@ class Health:
 def register_process(metrics: Metrics, health: Health) -> None:
     """Show Prometheus whether the process is ready, and which version it is."""
     metrics.gauge("dafka_ready", "Whether the process is ready to serve: 1 or 0.", lambda: health.is_ready)
-    version = {(installed_version() or "unknown",): 1.0}
+    version = {(VERSION,): 1.0}
     metrics.gauge("dafka_build_info", "1; the version is in the label.", lambda: version, ("version",))
 
 

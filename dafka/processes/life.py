@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from dafka.installed import shown_version
 from dafka.processes.doors import Doors
 from dafka.processes.exposure import warn_of_open_listeners
 from dafka.processes.freed_memory import give_back_freed_memory
@@ -36,6 +35,7 @@ from dafka.processes.survey import Survey
 from dafka.processes.survey_metrics import register_survey
 from dafka.processes.token_secret import read_token_secret
 from dafka.settings import ServingSettings
+from dafka.version import VERSION
 from gateway.audit.audit import AUDIT, Audit
 from gateway.audit.sinks import sink_of
 from gateway.broker import Broker
@@ -59,13 +59,13 @@ from gateway.peers.opening import PeerSecurity
 from gateway.security.principal import USER, Principal
 from gateway.security.sasl_session import SaslSession
 from gateway.security.scram import Hash
+from mesh.links import Context
 from mesh.native.subjects import NativeSubjects
 from mesh.node import Node, Routes
 from mesh.producer import Producer
 from mesh.reader import Reader
 from mesh.requests import Requests
 from mesh.routing import gateway_routes
-from mesh.zmq_trio import Context
 from wireproto.kafka.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Life(abc.ABC):
         self.producer = Producer(self.node, self.requests)
         self.reader = Reader(self.requests)
         self.catalog = FencedCatalog(catalog())
-        self.features = Features(self.catalog, NODE_ID, shown_version)
+        self.features = Features(self.catalog, NODE_ID, VERSION)
         self.remembering: Remembering
         self._server: Server | None = None
         self.pages: HttpServer | None = None
@@ -332,7 +332,7 @@ class Life(abc.ABC):
         """What the status page shows besides what the gateway knows."""
         return Surroundings(
             role="gateway",
-            version=shown_version(),
+            version=VERSION,
             not_ready_because=lambda: self.health.not_ready_because,
             longest_stretch=self.loop_watch.longest,
             long_stretches=lambda: self.loop_watch.long,

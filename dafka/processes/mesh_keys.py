@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from mesh.keys.directory import KeysRefused
 from mesh.keys.keys import Keys
 from mesh.keys.roles import Role
-from mesh.zmq_trio import public_key_of
 
 if TYPE_CHECKING:
     from dafka.settings import MeshSettings
@@ -18,6 +17,8 @@ def keys_of(settings: MeshSettings, role: Role) -> Keys | None:
     path = settings.mesh_keys
     if path is None:
         return None
+    from mesh.zmq_trio import public_key_of  # loads ZeroMQ
+
     keys = Keys(path)
     own = keys.own
     if own.role is not role:

@@ -12,9 +12,9 @@ from gateway.common.metrics import Counter, Figure, Gauge, Metrics
 
 if TYPE_CHECKING:
     from mesh.beacon import Beacon
+    from mesh.links import Context
     from mesh.node import Node
     from mesh.tower.tower import Tower
-    from mesh.zmq_trio import Context
 
 PEER_STATES = ("connected", "connecting", "silent")
 
@@ -56,6 +56,12 @@ NODES: Final[Sequence[Figure[Sequence[Node]]]] = (
         "dafka_mesh_cut_links_total",
         "Links that were cut because the peer subscribed to, or sent, more than nodes do.",
         lambda nodes: sum(node.cut for node in nodes),
+    ),
+    Counter(
+        "dafka_mesh_dropped_messages_total",
+        "Messages between nodes of this process that were dropped because too many waited: they are asked "
+        "for again.",
+        lambda nodes: sum(node.dropped for node in nodes),
     ),
 )
 

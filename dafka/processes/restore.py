@@ -34,7 +34,7 @@ from mesh.data_directory import (
     sync_directory,
 )
 from mesh.keys.roles import Role
-from mesh.zmq_trio import Context
+from mesh.links import Context
 
 NOTE_FILE = "restore.json"
 """What is being restored there, by which life."""

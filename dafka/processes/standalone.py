@@ -7,19 +7,19 @@ Order of a start: data directories (lock, identity) -> the store is opened, then
 ways. The store stops last.
 """
 
+from __future__ import annotations
+
 import logging
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 
-from dafka.chaos.apis import with_faults
-from dafka.chaos.faults import Faults
 from dafka.operators.backup import BackupRequestHandlers
 from dafka.operators.catalog import CatalogRequestHandlers
-from dafka.operators.chaos import ChaosRequestHandlers
 from dafka.operators.native import NativeRequestHandlers
 from dafka.operators.socket import NO_MESH, serve_admin
 from dafka.processes.catalogs import counts_on_stores, open_sqlite
@@ -45,20 +45,21 @@ from gateway.http.view import Surroundings
 from mesh.binding import bind_tcp
 from mesh.data_directory import DataDirectory, DataDirectoryRefused, Kind
 from mesh.keys.roles import Role
+from mesh.links import Context
 from mesh.store.committer import Fsync
 from mesh.store.opening import open_store
 from mesh.store.store import Store, StoreSettings
-from mesh.zmq_trio import Context
 from wireproto.dafka import ids
 from wireproto.dafka.additions import ANY_STORE, Ping
 from wireproto.dafka.messages import directed_prefix
+
+if TYPE_CHECKING:
+    from dafka.chaos.faults import Faults
 
 logger = logging.getLogger(__name__)
 
 GREETING_SECONDS = 10.0
 """Longest wait for the own store to answer over the link: it is in this process, so more means a bug."""
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -183,9 +184,16 @@ class Standalone(Life):
         self._background: trio.Nursery
         self.store = self._open_store(settings, context)
         super().__init__(settings, context, self._open_catalog)
-        self._faults = Faults()
-        if settings.chaos is not None:
-            self._registry = with_faults(self._registry, self._faults)
+        self._faults = None if settings.chaos is None else self._with_faults()
+
+    def _with_faults(self) -> Faults:
+        """Faults on order, which everything that is asked from now on meets."""
+        from dafka.chaos.apis import with_faults  # few ask for it
+        from dafka.chaos.faults import Faults
+
+        faults = Faults()
+        self._registry = with_faults(self._registry, faults)
+        return faults
 
     def _open_catalog(self) -> SqliteCatalog:
         """The catalog, empty if it is to be rebuilt. Raises DataDirectoryRefused."""
@@ -302,9 +310,11 @@ class Standalone(Life):
         except OSError as error:  # the path is too long for a socket, or the file system has none
             logger.warning("nobody can ask for a backup while this runs: no socket there: %s", error)
         await super()._recover(broker, nursery)
-        if self.settings.chaos is not None:
-            path = self.settings.chaos
-            chaos = ChaosRequestHandlers(self._faults, self._registry, broker, self._disconnect).handlers
+        path, faults = self.settings.chaos, self._faults
+        if path is not None and faults is not None:
+            from dafka.operators.chaos import ChaosRequestHandlers
+
+            chaos = ChaosRequestHandlers(faults, self._registry, broker, self._disconnect).handlers
             try:
                 await nursery.start(serve_admin, path.parent, chaos, path.name)
             except OSError as error:

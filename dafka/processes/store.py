@@ -31,10 +31,10 @@ from mesh.beacon import Beacon
 from mesh.data_directory import DataDirectory, Kind
 from mesh.joining import join_mesh
 from mesh.keys.roles import Role
+from mesh.links import Context
 from mesh.store.committer import Fsync
 from mesh.store.opening import is_damaged, open_store
 from mesh.store.store import StoreSettings
-from mesh.zmq_trio import Context
 
 logger = logging.getLogger(__name__)
 

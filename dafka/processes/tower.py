@@ -21,8 +21,8 @@ from gateway.front.listeners import join_host_port
 from mesh.binding import check_exposure
 from mesh.host_names import look_up
 from mesh.keys.roles import Role
+from mesh.links import Context
 from mesh.tower.tower import Tower
-from mesh.zmq_trio import Context
 
 logger = logging.getLogger(__name__)
 

@@ -100,7 +100,7 @@ class Cluster:
         leadership = context.leadership
         self.node_id = leadership.gateway if isinstance(leadership, SlotLeadership) else NODE_ID
         self.deliver = deliver
-        """Hands what was just published to nodes in this process (`mesh.zmq_trio.Context.deliver`)."""
+        """Hands what was just published to nodes in this process (`mesh.links.Context.deliver`)."""
         self.cluster_id = context.cluster_id
         self.settings = settings
         self.context = context

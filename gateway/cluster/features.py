@@ -98,10 +98,10 @@ class Features:
         self,
         catalog: Catalog,
         node_id: int,
-        release: Callable[[], str] = str,
+        release: str = "",
         supported: Supported = SUPPORTED,
     ) -> None:
-        """`release`: this gateway's, for people; looked up where it is needed."""
+        """`release`: this gateway's, for people."""
         self.supported = supported
         self.finalized = LEVELS_BEFORE
         self._catalog = catalog
@@ -155,7 +155,7 @@ class Features:
         missing = lacking(self.supported, finalized)
         if missing:
             raise FeatureMissing(
-                f"{self._catalog.where}: the cluster's {missing} ({self._release()}). Start "
+                f"{self._catalog.where}: the cluster's {missing} ({self._release}). Start "
                 f"release {finalized.release or 'that the other gateways have'}, which has set the level, or "
                 "a newer one"
             )
@@ -167,7 +167,7 @@ class Features:
         if rebuilt:
             entry = self._catalog.get(keys.FEATURES)
             return None if entry is None else entry.value
-        return pack_features(highest_levels(self.supported, self._release()))
+        return pack_features(highest_levels(self.supported, self._release))
 
     # registration -----------------------------------------------------------------------------------------
 
@@ -180,7 +180,7 @@ class Features:
             self.read()
             there = _record(self._catalog.get(key))
             listeners = {} if there is None else there.listeners
-            record = GatewayRecord(name, rack, listeners, self.supported, self._release(), life)
+            record = GatewayRecord(name, rack, listeners, self.supported, self._release, life)
             puts = {
                 key: pack_gateway(record),
                 keys.REGISTERED: keys.pack({"gateway": self._node_id, "life": life}),
@@ -252,7 +252,7 @@ class Features:
                 continue
             value = pack_features(
                 state.finalized._replace(
-                    epoch=state.finalized.epoch + 1, levels=levels, release=self._release()
+                    epoch=state.finalized.epoch + 1, levels=levels, release=self._release
                 )
             )
             format_ = keys.FORMAT if is_new else keys.FORMAT_BEFORE_FEATURES

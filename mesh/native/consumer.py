@@ -4,10 +4,10 @@ from uuid import uuid4
 
 import trio
 
+from mesh.links import Context
 from mesh.native.hearing import Hearing
 from mesh.node import Node
 from mesh.protocol.native_order import Delivery, from_first, from_next
-from mesh.zmq_trio import Context
 from wireproto.dafka import ids
 from wireproto.dafka.additions import DirectRecords, End
 from wireproto.dafka.messages import (

@@ -6,10 +6,10 @@ so nothing is ever written twice under one sequence.
 
 import trio
 
+from mesh.links import Context
 from mesh.node import Node
 from mesh.protocol.native_resends import new_address
 from mesh.protocol.native_writer import NativeWriter
-from mesh.zmq_trio import Context
 from wireproto.dafka import ids
 from wireproto.dafka.messages import (
     Ack,

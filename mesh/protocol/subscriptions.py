@@ -27,7 +27,8 @@ that were cut are gone their subscriptions count."""
 OVERHEAD_BYTES = 32
 """What a subscription counts beside its own bytes."""
 
-_SUBSCRIBE, _CANCEL = b"\x01", b"\x00"
+SUBSCRIBE, CANCEL = b"\x01", b"\x00"
+"""What a subscription, and its end, begin with (RFC 29): the prefix follows."""
 
 Peer = TypeVar("Peer", bound=Hashable)
 """Names a connection."""
@@ -45,13 +46,13 @@ class Subscriptions(Generic[Peer]):
 
     def heard(self, message: bytes, peer: Peer | None) -> bytes | None:
         """ZeroMQ tells of a subscription, or that nobody has it any more: the prefix, if it is new. None as
-        a peer: it is not on the network.
+        a peer: nobody can tell whose it is.
         """
         kind, prefix = message[:1], message[1:]
-        if kind == _CANCEL and prefix in self.prefixes:
+        if kind == CANCEL and prefix in self.prefixes:
             self.prefixes.remove(prefix)
             self._bytes -= _size(prefix)
-        if kind != _SUBSCRIBE:
+        if kind != SUBSCRIBE:
             return None
         if peer is not None:
             self._peers[peer] = self._peers.get(peer, 0) + _size(prefix)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import trio
 
+from mesh.links import Publisher
 from mesh.protocol.address_state import life_of
-from mesh.zmq_trio import Publisher
 from wireproto.dafka import ids
 from wireproto.dafka.additions import DirectRecordsEncoder
 from wireproto.dafka.messages import DirectRecordEncoder, Fetch, named_heads_prefix

@@ -9,12 +9,12 @@ import logging
 from pathlib import Path
 
 from mesh.data_directory import DataDirectoryRefused
+from mesh.links import Context
 from mesh.protocol.disk import StoreCorrupt
 from mesh.store import wal
 from mesh.store.db import StoreFailed
 from mesh.store.identity import Identity
 from mesh.store.store import Store, StoreSettings
-from mesh.zmq_trio import Context
 
 logger = logging.getLogger(__name__)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import trio
 
+from mesh.links import Publisher
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.copying import is_unfinished
 from mesh.protocol.disk import StoreCorrupt
@@ -23,7 +24,6 @@ from mesh.store.catalog_memory import read_page
 from mesh.store.damage import Damage
 from mesh.store.db import Database
 from mesh.store.slices import checked_digest
-from mesh.zmq_trio import Publisher
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
     KEPT_DONE,

@@ -20,6 +20,7 @@ from uuid import uuid4
 import trio
 
 from mesh.keys.roles import Role
+from mesh.links import Context
 from mesh.node import Node
 from mesh.protocol.catch_up import CATCH_UP_BYTES_PER_SECOND, CatchUp
 from mesh.protocol.commit import Commit
@@ -42,7 +43,6 @@ from mesh.store.scrub import SCRUB_BYTES_PER_SECOND, SCRUB_REST_SECONDS, Scrub
 from mesh.store.senders import Senders
 from mesh.store.server import Server
 from mesh.store.starting import OwnStarts
-from mesh.zmq_trio import Context
 from wireproto.dafka import ids
 from wireproto.dafka.additions import ANY_STORE, End, Keep, Ping, Pong, Request
 from wireproto.dafka.messages import DirectRecord, Fetch, Head, Record, directed_prefix, directed_topic
@@ -384,9 +384,11 @@ class Store:
             return
         if self._stopping:
             return
+        self._context.deliver_after(self._go_on, commit)
+
+    def _go_on(self, commit: Commit) -> None:
         self._on_durable(commit)
         self._pump()
-        self._context.deliver()
 
     def _on_durable(self, commit: Commit) -> None:
         for effect in self.ingest.committed(commit):

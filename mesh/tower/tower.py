@@ -14,10 +14,11 @@ from collections.abc import Sequence
 import trio
 
 from mesh.link_bounds import BEACONS
+from mesh.links import Context
 from mesh.protocol.endpoints import Endpoint, in_brackets, is_loopback, parse_host
 from mesh.protocol.token_bucket import TokenBucket
 from mesh.tower.register import News, Register
-from mesh.zmq_trio import Context, Inlet, Publisher
+from mesh.zmq_trio import Inlet, PublisherSocket
 from wireproto.dafka.beacons import TOPIC, WELCOME, TowerBeacon, decode_node_beacon
 from wireproto.dafka.errors import MalformedMessage
 
@@ -48,12 +49,12 @@ class Tower:
         self._keys = context.keys
         self._warned_of_loopback = False
         self._said = TokenBucket(PLACES_LOGGED_PER_SECOND)
-        self._inlet = Inlet(context, TOPIC, self._on_frames)
-        self._outlet = Publisher(context, BEACONS, welcome=WELCOME)
+        self._inlet = Inlet(context.sockets, TOPIC, self._on_frames)
+        self._outlet = PublisherSocket(context.sockets, BEACONS, welcome=WELCOME)
 
     @property
     def cut(self) -> int:
-        """Links that were cut, see `Publisher`."""
+        """Links that were cut, see `PublisherSocket`."""
         return self._outlet.cut + self._inlet.cut
 
     def bind(self) -> tuple[int, int]:

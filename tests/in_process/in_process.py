@@ -14,7 +14,7 @@ from dafka.processes import life
 from dafka.processes.standalone import Standalone, open_directories
 from dafka.settings import Settings
 from gateway.front.listeners import ListenerSpec
-from mesh.zmq_trio import Context
+from mesh.links import Context
 
 LISTEN = (ListenerSpec("PLAINTEXT", "127.0.0.1", 0),)
 

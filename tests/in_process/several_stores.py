@@ -27,10 +27,10 @@ from gateway.cluster.stores import Stores, first_entries
 from gateway.front.listeners import ListenerSpec
 from gateway.log.partition import Partition, PartitionState
 from gateway.log.segment import Segment
+from mesh.links import Context
 from mesh.presence import StorePresence
 from mesh.store.committer import Fsync
 from mesh.store.store import Store, StoreSettings
-from mesh.zmq_trio import Context
 from tests.in_process.in_process import RawClient, produce_request
 from wireproto.records.builder import build_batch
 

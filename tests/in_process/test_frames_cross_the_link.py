@@ -7,7 +7,7 @@ import pytest
 import trio
 from kafka.protocol.producer import ProduceResponse
 
-from mesh.zmq_trio import Publisher
+from mesh.links import Publisher
 from tests.entries import entry_of
 from tests.in_process.in_process import RawClient, produce_request, running
 from wireproto.dafka.additions import Request

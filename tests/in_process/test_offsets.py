@@ -19,7 +19,7 @@ from gateway.catalog import keys
 from gateway.groups import expiry
 from gateway.groups.internal_topic import OFFSETS_TOPIC
 from gateway.journal import group_commit
-from mesh.zmq_trio import Publisher
+from mesh.links import Publisher
 from tests.clients.stored import create_topic
 from tests.differential.offsets import commit, delete, fetch, offset
 from tests.differential.wire import Connection, decode, encode

@@ -16,6 +16,7 @@ from mesh.keys.certificate import Certificate
 from mesh.keys.directory import OWN
 from mesh.keys.keys import Keys
 from mesh.keys.roles import Role
+from mesh.links import Context
 from mesh.native.consumer import NativeConsumer
 from mesh.native.producer import NativeProducer
 from mesh.node import Node
@@ -23,7 +24,7 @@ from mesh.protocol.endpoints import MeshListen, TowerAddress
 from mesh.store.committer import Fsync
 from mesh.store.store import Store, StoreSettings
 from mesh.tower.tower import Tower
-from mesh.zmq_trio import Context, new_key_pair
+from mesh.zmq_trio import new_key_pair
 from tests.mesh.stores import Gateway
 
 PATIENCE_SECONDS = 40

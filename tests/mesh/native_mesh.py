@@ -9,11 +9,11 @@ from typing import Any
 
 import trio
 
+from mesh.links import Context
 from mesh.native.consumer import NativeConsumer
 from mesh.native.producer import NativeProducer
 from mesh.node import Node
 from mesh.store.store import Store, StoreSettings
-from mesh.zmq_trio import Context
 
 PATIENCE_SECONDS = 30
 

@@ -10,9 +10,9 @@ import sys
 import trio
 
 from mesh.beacon import Beacon
+from mesh.links import Context
 from mesh.node import Node
 from mesh.protocol.endpoints import TowerAddress, parse_endpoint
-from mesh.zmq_trio import Context
 from wireproto.dafka.messages import Head
 
 BEAT_SECONDS = 0.02

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import trio
 
+from mesh.links import Context
 from mesh.store.store import Store, StoreSettings
-from mesh.zmq_trio import Context
 
 
 async def main(path: Path, incarnation: str, peers: list[str]) -> None:

@@ -10,13 +10,13 @@ from uuid import uuid4
 
 import trio
 
+from mesh.links import Context
 from mesh.node import Node
 from mesh.requests import Requests
 from mesh.routing import requests_routes
 from mesh.store import keys
 from mesh.store.db import Database
 from mesh.store.store import Store, StoreSettings
-from mesh.zmq_trio import Context
 from tests.entries import entry_of
 from wireproto.dafka import ids
 from wireproto.dafka.additions import AddressStatus, Announcement, Answer, Copy, OpenEntry, Ping, Request

@@ -19,11 +19,12 @@ from mesh.keys.certificate import Certificate
 from mesh.keys.keys import Keys
 from mesh.keys.roles import Role
 from mesh.link_bounds import BEACONS, DATA
+from mesh.links import Context
 from mesh.log_bounds import MAX_LINES, MAX_LINES_OF_SOURCE
 from mesh.protocol.address_state import Phase
 from mesh.protocol.peers import RETRY_SECONDS
 from mesh.protocol.subscriptions import MAX_PEER_BYTES, OVERHEAD_BYTES
-from mesh.zmq_trio import Context, Publisher, Subscriber, new_key_pair
+from mesh.zmq_trio import PublisherSocket, SubscriberSocket, new_key_pair
 from tests.entries import entry_of
 from tests.mesh.keyed_mesh import KeyedMesh, certificate, look, run, until
 from tests.mesh.stores import Gateway, batch
@@ -87,7 +88,7 @@ class Scene:
 
     async def say_to_tower(self, liar: Any, beacon: NodeBeacon, seconds: float) -> None:
         """Say this beacon by that process's key, every so many seconds, for ever."""
-        publisher = Publisher(liar.context, BEACONS)
+        publisher = PublisherSocket(liar.context.sockets, BEACONS)
         publisher.connect(f"tcp://127.0.0.1:{self.keyed.towers[0].port_in}", self.tower_key.public)
         try:
             async with trio.open_nursery() as nursery:
@@ -168,14 +169,14 @@ def test_a_tower_ends_the_links_of_a_key_that_is_removed(tmp_path: Path) -> None
         tower: Any = await keyed.tower(tower_key)
         context = Context(Keys(keyed.folder(removed)))
         links: list[tuple[str, bool]] = []
-        publisher = Publisher(context, BEACONS)
+        publisher = PublisherSocket(context.sockets, BEACONS)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(context.run)
             await nursery.start(publisher.follow_links, lambda *link: links.append(link))
             nursery.start_soon(publisher.run)
             endpoint = f"tcp://127.0.0.1:{tower.tower.port_in}"
             publisher.connect(endpoint, tower_key.public)
-            await publisher.wait_subscribed(b"B")
+            await until(lambda: publisher.subscribed(b"B"))
             publisher.send(NodeBeacon("A" * 32, "127.0.0.1", 7000).frames())
             await until(lambda: tower.tower.beacons == 1)
             assert links == [(endpoint, True)]
@@ -825,7 +826,8 @@ def test_what_curve_adds_to_messages_is_no_message_without_an_end(
     few = 96 * 1024
     monkeypatch.setattr("mesh.zmq_trio.GATHERED_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(
-        "mesh.keyed_links.Subscriber", partial(Subscriber, link=DATA._replace(max_gathered_bytes=few))
+        "mesh.zmq_trio.SubscriberSocket",
+        partial(SubscriberSocket, link=DATA._replace(max_gathered_bytes=few)),
     )
 
     async def test(scene: Scene) -> None:
@@ -919,7 +921,7 @@ def test_a_link_that_breaks_on_its_own_socket_is_told_to_be_down(
     """It counted as live for ever, and was not made anew."""
     breaking: list[bool] = []
 
-    class Broken(Subscriber):
+    class Broken(SubscriberSocket):
         def _take_some(self) -> bool:
             if breaking:
                 raise zmq.ZMQError(zmq.EFAULT)
@@ -932,7 +934,7 @@ def test_a_link_that_breaks_on_its_own_socket_is_told_to_be_down(
         scene.gateway.gateway.publish(scene.segment, 10, 10)
         await until(lambda: states(scene)[0] != "connected")
 
-    monkeypatch.setattr("mesh.keyed_links.Subscriber", Broken)
+    monkeypatch.setattr("mesh.zmq_trio.SubscriberSocket", Broken)
     scene(tmp_path, test)
 
 
@@ -944,7 +946,7 @@ def test_links_that_are_made_anew_are_closed_first(tmp_path: Path, monkeypatch: 
     """All in one turn, as they come: old and new ones together would take twice the descriptors."""
     events: list[str] = []
 
-    class Recorded(Subscriber):
+    class Recorded(SubscriberSocket):
         def connect(self, endpoint: str, key: str = "") -> None:
             events.append("made")
             super().connect(endpoint, key)
@@ -957,7 +959,7 @@ def test_links_that_are_made_anew_are_closed_first(tmp_path: Path, monkeypatch: 
         store, gateway = certificate("store-1", Role.STORE), certificate("gateway-1", Role.GATEWAY)
         keyed.issue(store, gateway)
         node = (await keyed.node(store)).node
-        monkeypatch.setattr("mesh.keyed_links.Subscriber", Recorded)
+        monkeypatch.setattr("mesh.zmq_trio.SubscriberSocket", Recorded)
         for count in (5, 10):
             for endpoint in dead_endpoints(5):
                 node.connect(endpoint, gateway.public)

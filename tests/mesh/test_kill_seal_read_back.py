@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from mesh.links import Context
 from mesh.native.subjects import NativeSubjects
 from mesh.node import Node
 from mesh.producer import Producer
@@ -22,7 +23,6 @@ from mesh.protocol.writer import State, Writer
 from mesh.reader import Reader
 from mesh.requests import Requests
 from mesh.routing import gateway_routes
-from mesh.zmq_trio import Context
 from tests.unit.mesh.producer_asks import opened, sealed
 from wireproto.dafka import ids
 from wireproto.dafka.additions import ANY_STORE, Announcement, Ping, Pong

@@ -16,9 +16,9 @@ import zmq
 
 import mesh.protocol.peers
 from mesh.beacon import Beacon
+from mesh.links import Context
 from mesh.node import Node
 from mesh.protocol.endpoints import TowerAddress
-from mesh.zmq_trio import Context
 from tests.peers.tower import TowerProcess
 from wireproto.dafka.beacons import NodeBeacon
 from wireproto.dafka.messages import Head

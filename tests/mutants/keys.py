@@ -174,7 +174,7 @@ MUTANTS = (
         "A tower says who it is: a producer that listens to what is not for it, which is shut out.",
         "mesh/zmq_trio.py",
         "        keys = self._keys\n        try:\n",
-        "        keys = self._context.keys\n        try:\n",
+        "        keys = self._sockets.keys\n        try:\n",
         (f"{KEYED}test_a_tower_has_no_native_banished",),
     ),
 )

@@ -31,7 +31,7 @@ LATE_SECONDS = 3.0
 
 
 class SimPublisher:
-    """As `mesh.zmq_trio.Publisher`, for what producers and servers send as frames."""
+    """As `mesh.links.Publisher`, for what producers and servers send as frames."""
 
     def __init__(self, node: "SimNode") -> None:
         self._node = node

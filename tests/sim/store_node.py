@@ -36,6 +36,9 @@ class StoreContext:
     def deliver(self) -> None:
         """Nothing waits in buffers of ours here."""
 
+    def deliver_after(self, act: Callable[[Commit], None], commit: Commit) -> None:
+        act(commit)
+
 
 class SimCommitter(Committer):
     """The committer without its thread."""

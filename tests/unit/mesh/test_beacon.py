@@ -14,11 +14,11 @@ import zmq
 import mesh.protocol.peers
 import mesh.tower_link
 from mesh.beacon import MALFORMED_LOGGED, Beacon, beacon_host
+from mesh.links import Context
 from mesh.node import Node
 from mesh.protocol.endpoints import TowerAddress
 from mesh.protocol.peers import MAX_PEERS
 from mesh.tower.tower import Tower
-from mesh.zmq_trio import Context
 from wireproto.dafka.beacons import NodeBeacon, TowerBeacon, decode_node_beacon
 
 POLL_SECONDS = 0.01

@@ -9,9 +9,9 @@ import pytest
 
 from mesh.binding import MeshExposed, bound_address, check_exposure
 from mesh.joining import join_mesh
+from mesh.links import Context
 from mesh.node import Node
 from mesh.protocol.endpoints import MeshListen
-from mesh.zmq_trio import Context
 
 LOCAL = ("127.0.0.1", "127.8.9.10", "::1", "localhost")
 OPEN = ("0.0.0.0", "::", "192.0.2.7", "2001:db8::7")

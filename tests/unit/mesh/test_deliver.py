@@ -3,7 +3,9 @@
 import pytest
 import trio
 
-from mesh.zmq_trio import DELIVERIES, MAX_MESSAGES_A_TURN, Context, Publisher, Subscriber
+from mesh.inside import DELIVERIES
+from mesh.link_bounds import MAX_MESSAGES_A_TURN
+from mesh.links import Context, Publisher, Subscriber
 
 RECORD, ACK = b"M1", b"K1"
 
@@ -60,13 +62,13 @@ def test_nobody_looks_when_nothing_was_published() -> None:
         context = Context()
         link = Link(context, gateway_first=True)
         await link.linked()
-        context.due.clear()
+        context.due.inboxes.clear()
         looks = link.drained
         context.deliver()
         assert link.drained == looks
         link.gateway.send([RECORD])
         context.deliver()
-        assert not context.due
+        assert not context.due.inboxes
         assert link.drained == looks + 1
         link.close()
         context.close()
@@ -78,11 +80,11 @@ def test_two_that_answer_each_other_for_ever_leave_the_rest_to_the_loop() -> Non
     async def main() -> None:
         context = Context()
         link = Link(context, gateway_first=True)
-        link.from_store._on_message = lambda _frames: link.gateway.send([RECORD])
+        link.from_store._inbox._on_message = lambda _frames: link.gateway.send([RECORD])
         await link.linked()
         link.gateway.send([RECORD])
         context.deliver()
-        assert list(context.due) == [link.from_gateway]
+        assert list(context.due.inboxes) == [link.from_gateway._inbox]
         assert link.drained == DELIVERIES // 2
         link.close()
         context.close()
@@ -97,7 +99,7 @@ def test_a_closed_subscriber_is_looked_at_no_more() -> None:
         await link.linked()
         link.gateway.send([RECORD])
         link.from_gateway.close()
-        assert not context.due
+        assert not context.due.inboxes
         link.gateway.send([RECORD])
         context.deliver()
         assert not link.acknowledged

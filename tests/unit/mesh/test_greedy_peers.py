@@ -12,8 +12,9 @@ import trio
 from mesh.connections import Connection, connection, cut
 from mesh.link_bounds import DATA, MAX_SUBSCRIPTION_FRAME_BYTES
 from mesh.link_watch import Link
+from mesh.links import Context, Publisher, Subscriber
 from mesh.protocol.subscriptions import MAX_BYTES, MAX_PEER_BYTES, OVERHEAD_BYTES
-from mesh.zmq_trio import Context, Publisher, Subscriber
+from mesh.zmq_trio import SubscriberSocket
 from tests.unit.mesh.zmtp import OLD_GREETING, Peer, frame, subscriptions
 
 MIB = 1 << 20
@@ -166,7 +167,8 @@ def test_a_publisher_whose_message_has_no_end(monkeypatch: pytest.MonkeyPatch) -
             return peer.is_cut()
 
     async def main() -> None:
-        subscriber = Subscriber(context, heard.append, link=DATA._replace(max_gathered_bytes=8 * MIB))
+        few = DATA._replace(max_gathered_bytes=8 * MIB)
+        subscriber = SubscriberSocket(context.sockets, heard.append, link=few)
         publisher = Publisher(context)
         subscriber.subscribe(b"M")
         with socket.create_server(("127.0.0.1", 0)) as server, trio.fail_after(60):
@@ -234,7 +236,7 @@ def test_a_peer_of_a_protocol_that_tells_no_connection_is_refused() -> None:
 
         assert len(await in_thread(ask)) <= 64
         assert not any(
-            prefix.startswith(b"0") for prefix in scene.publisher._subscribers._subscriptions.prefixes
+            prefix.startswith(b"0") for prefix in scene.publisher._open()._subscribers._subscriptions.prefixes
         )
 
     run(test)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 from mesh.address_requests import AddressRequests
+from mesh.links import Context
 from mesh.native.subjects import NativeSubjects
 from mesh.node import Node
 from mesh.producer import Producer
@@ -30,7 +31,6 @@ from mesh.requests import Requests
 from mesh.routing import gateway_routes
 from mesh.store.native_readers import NativeReaders
 from mesh.store.store import Store, StoreSettings
-from mesh.zmq_trio import Context
 from tests.unit.mesh.producer_asks import closed, opened, sealed
 from tests.unit.wireproto.dafka.test_round_trip import (
     BYTES,

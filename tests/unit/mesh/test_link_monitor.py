@@ -8,8 +8,9 @@ import pytest
 import trio
 import zmq
 
+from mesh.links import Context
 from mesh.protocol.endpoints import Endpoint, parse_endpoint
-from mesh.zmq_trio import Context, Publisher, Subscriber
+from mesh.zmq_trio import PublisherSocket, SubscriberSocket
 
 POLL_SECONDS = 0.005
 
@@ -30,10 +31,10 @@ class Links:
             await trio.sleep(POLL_SECONDS)
 
 
-Socket = Publisher | Subscriber
+Socket = PublisherSocket | SubscriberSocket
 KINDS: dict[str, Callable[[Context], Socket]] = {
-    "publisher": Publisher,
-    "subscriber": lambda context: Subscriber(context, lambda _frames: None),
+    "publisher": lambda context: PublisherSocket(context.sockets),
+    "subscriber": lambda context: SubscriberSocket(context.sockets, lambda _frames: None),
 }
 
 
@@ -144,7 +145,7 @@ def test_when_nobody_follows_any_more_links_still_work() -> None:
 
     async def main() -> None:
         heard, links = trio.Event(), Links()
-        socket = Subscriber(context, lambda _frames: heard.set())
+        socket = SubscriberSocket(context.sockets, lambda _frames: heard.set())
         socket.subscribe(b"")
         with trio.fail_after(60), zmq.Context() as outside:
             with listener("subscriber", outside) as publisher:
@@ -177,7 +178,7 @@ def test_it_can_be_closed_while_links_come_and_go() -> None:
             context = Context()
 
             async def main(context: Context = context, number: int = number) -> None:
-                socket = Subscriber(context, lambda _frames: None)
+                socket = SubscriberSocket(context.sockets, lambda _frames: None)
                 async with trio.open_nursery() as nursery:
                     await nursery.start(socket.follow_links, lambda _endpoint, _live: None)
                     for host in range(1, 50):

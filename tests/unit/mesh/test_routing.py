@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 import trio
 
+from mesh.links import Context
 from mesh.native.subjects import NativeSubjects
 from mesh.node import Node, Routes
 from mesh.producer import Producer
 from mesh.requests import Requests
 from mesh.routing import gateway_routes, requests_routes, store_routes
 from mesh.store.store import Store, StoreSettings
-from mesh.zmq_trio import Context
 from wireproto.dafka import messages
 from wireproto.dafka.additions import (
     Answer,

@@ -49,7 +49,7 @@ class Scene:
         self.memory = MemoryCatalog()
 
     def gateway(self, number: int, supported: Any = NEW, release: str = "2") -> Features:
-        return Features(FencedCatalog(self.memory), number, lambda: release, supported)
+        return Features(FencedCatalog(self.memory), number, release, supported)
 
     async def put(self, **puts: bytes) -> None:
         await self.memory.transact([], puts)

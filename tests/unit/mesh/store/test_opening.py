@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from mesh.data_directory import EXIT_DATA_REFUSED, DataDirectoryRefused
+from mesh.links import Context
 from mesh.protocol.commit import Commit
 from mesh.store.db import Database
 from mesh.store.opening import open_store
 from mesh.store.store import StoreSettings
-from mesh.zmq_trio import Context
 
 
 def test_a_damaged_table_file_with_the_stores_own_state_is_refused(tmp_path: Path) -> None:

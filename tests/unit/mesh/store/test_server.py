@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 
+from mesh.links import Context
 from mesh.node import Node
 from mesh.protocol.address_state import Phase
 from mesh.protocol.disk import StoreCorrupt
@@ -16,7 +17,6 @@ from mesh.store import keys
 from mesh.store import server as server_module
 from mesh.store.db import Database
 from mesh.store.server import Server
-from mesh.zmq_trio import Context
 from tests.unit.mesh.store.sample import (
     ADDRESS,
     BATCHES,

@@ -10,13 +10,13 @@ import pytest
 import trio
 import trio.lowlevel
 
+from mesh.links import Context
 from mesh.protocol.address_state import Phase
 from mesh.protocol.ingest import Ingest
 from mesh.store import ranges
 from mesh.store.committer import Committer
 from mesh.store.db import Database, WriteStalled
 from mesh.store.store import FREE_BYTES_SECONDS, Store, StoreSettings
-from mesh.zmq_trio import Context
 from tests.unit.mesh.store.sample import ADDRESS, BATCHES, STORE, batch, fill, record, request
 from wireproto.dafka.additions import Digest, GetRows, Ping, Pong
 from wireproto.dafka.messages import Fetch

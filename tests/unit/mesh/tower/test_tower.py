@@ -11,9 +11,10 @@ import pytest
 import trio
 import zmq
 
+from mesh.inside import EndpointTaken
+from mesh.links import Context
 from mesh.tower.register import MAX_NODES
 from mesh.tower.tower import MALFORMED_LOGGED, Tower
-from mesh.zmq_trio import Context, EndpointTaken
 from tests.unit.mesh.zmtp import Peer, frame
 from wireproto.dafka.beacons import WELCOME, NodeBeacon
 
