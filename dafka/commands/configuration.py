@@ -7,10 +7,8 @@ dafka (`DAFKA_SERVICE_HOST`, `DAFKA_PORT_9092_TCP_ADDR` ...).
 """
 
 import dataclasses
-import difflib
 import os
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
@@ -235,6 +233,8 @@ def _read_file(path: Path, options: Mapping[str, Option]) -> dict[str, Any]:
             raise ConfigurationError(
                 f"{path} is larger than {MAX_CONFIG_BYTES} bytes: it is no configuration"
             )
+        import tomllib  # not loaded where there is no file
+
         table = tomllib.loads(content.decode())
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
@@ -273,6 +273,8 @@ def _parse(option: Option, value: Any, where: str) -> Any:
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:
+    import difflib  # it is for who has made a mistake
+
     near = difflib.get_close_matches(word.lower(), [name.lower() for name in known], n=1, cutoff=0.6)
     by_lower = {name.lower(): name for name in known}
     return f"; did you mean {by_lower[near[0]]}?" if near else "; docs/configuration.md lists them"

@@ -21,6 +21,9 @@ import trio
 LOOK_SECONDS: Final = 10.0
 """Seconds between two looks at the size of the process: one read of a small file."""
 
+STARTED_SECONDS: Final = 1.0
+"""After which what a start has used and freed, about half a MiB, is given back."""
+
 GROWN_BYTES: Final = 32 * 1024 * 1024
 """Bytes by which the process must be larger than it was when it was smallest: less is not worth it."""
 
@@ -43,6 +46,8 @@ async def give_back_freed_memory() -> None:
     trim = _malloc_trim()
     if trim is None or not _STATM.exists():
         return
+    await trio.sleep(STARTED_SECONDS)
+    await trio.to_thread.run_sync(trim, 0)
     small = resident_bytes()
     pause = LOOK_SECONDS
     while True:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-from decimal import Decimal
 from enum import IntEnum
 from typing import Final, TypeAlias
 
@@ -111,6 +110,8 @@ def _format_double(value: float) -> str:
         return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
+    from decimal import Decimal  # it is hardly ever wanted
+
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     mantissa = "".join(map(str, digits))
     power = int(exponent) + len(mantissa) - 1

@@ -21,7 +21,6 @@ keep no records, and a rack that is lost takes no more than its gateways' share 
 """
 
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 from typing import Final, NamedTuple
 
 from gateway.leadership.slots import Occupancy
@@ -53,8 +52,9 @@ def ring(gateways: Iterable[Gateway]) -> list[Gateway]:
     racks: dict[str, list[Gateway]] = {}
     for gateway in sorted(gateways):
         racks.setdefault(gateway.rack, []).append(gateway)
+    # Places that are equal are equal as floats, too: a quotient is rounded as it is, whoever computes it.
     turns = [
-        (Fraction(2 * number + 1, 2 * len(inside)), gateway.rack, gateway)
+        ((2 * number + 1) / (2 * len(inside)), gateway.rack, gateway)
         for inside in racks.values()
         for number, gateway in enumerate(inside)
     ]

@@ -108,8 +108,8 @@ MUTANTS = (
         "neighbours-in-one-rack",
         "New topics lie in one rack.",
         BALANCE,
-        "(Fraction(2 * number + 1, 2 * len(inside)), gateway.rack, gateway)",
-        "(Fraction(0), gateway.rack, gateway)",
+        "((2 * number + 1) / (2 * len(inside)), gateway.rack, gateway)",
+        "(0, gateway.rack, gateway)",
         (f"{OF_BALANCE}test_racks_of_one_size_take_turns",),
     ),
     Mutant(

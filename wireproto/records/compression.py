@@ -15,16 +15,16 @@ zstd inflates in one call, of 0.2 s at most: in pieces it would need a second co
 import zlib
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Final
-
-import lz4.frame
-import zstandard
+from typing import TYPE_CHECKING, Final
 
 from wireproto.kafka.errors import ErrorCode
 from wireproto.records import snappy
 from wireproto.records.errors import InvalidBatch, corrupt
 from wireproto.records.header import Buffer
 from wireproto.records.output import Output, too_large
+
+if TYPE_CHECKING:
+    from zstandard import FrameParameters
 
 
 class Codec(IntEnum):
@@ -127,6 +127,8 @@ def _gunzip(data: memoryview, limit: int, look: Callable[[], object]) -> Buffer:
 
 
 def _unlz4(data: memoryview, limit: int, look: Callable[[], object]) -> Buffer:
+    import lz4.frame  # here as elsewhere: a server without a codec does without its memory
+
     inflater = lz4.frame.LZ4FrameDecompressor()
     output = Output(limit)
     position = 0
@@ -147,6 +149,8 @@ def _unlz4(data: memoryview, limit: int, look: Callable[[], object]) -> Buffer:
 
 
 def _unzstd(data: memoryview, limit: int) -> bytes:
+    import zstandard
+
     if bytes(data[:4]) != FRAME_MAGIC[Codec.ZSTD]:
         raise corrupt("zstd: no frame")
     try:
@@ -169,7 +173,7 @@ def _unzstd(data: memoryview, limit: int) -> bytes:
     return output
 
 
-def _expect_one_zstd_frame(data: memoryview, position: int, frame: zstandard.FrameParameters) -> None:
+def _expect_one_zstd_frame(data: memoryview, position: int, frame: "FrameParameters") -> None:
     """Walk the frame's blocks (RFC 8878, 3.1.1.2) from ``position``: the last one must end with ``data``.
 
     zstandard ignores what follows a frame, and returns nothing at all for one that states a size of 0.
@@ -210,6 +214,8 @@ def compress(
         case Codec.LZ4:
             return _lz4(view, level, look)
         case Codec.ZSTD:
+            import zstandard
+
             # The frame states its size, so zstd chooses its window by that.
             stream = zstandard.ZstdCompressor(3 if level is None else level).compressobj(size=len(view))
             return b"".join([*_pieces(stream.compress, view, look), stream.flush()])
@@ -217,6 +223,8 @@ def compress(
 
 
 def _lz4(data: memoryview, level: int | None, look: Callable[[], object]) -> bytes:
+    import lz4.frame
+
     # Java reads only frames of independent blocks.
     frame = lz4.frame.LZ4FrameCompressor(
         compression_level=0 if level is None else level,

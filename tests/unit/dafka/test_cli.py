@@ -13,6 +13,7 @@ import pytest
 from dafka import cli
 from dafka.commands.options import OPTIONS, flag_of, shown_default
 from dafka.settings import Settings
+from dafka.version import VERSION
 from mesh.data_directory import DataDirectoryRefused
 
 
@@ -192,7 +193,7 @@ def test_help_says_where_standalone_listens_by_default(capsys: pytest.CaptureFix
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["--version"]) == 0
-    assert capsys.readouterr().out.startswith("dafka ")
+    assert capsys.readouterr().out == f"dafka {VERSION}\n"
 
 
 def test_help_and_version_load_neither_server_nor_protocol() -> None:
@@ -210,6 +211,10 @@ def test_help_and_version_load_neither_server_nor_protocol() -> None:
 @pytest.mark.parametrize(
     ("process", "needless"),
     [
+        (
+            "standalone",
+            {"zmq", "mesh.tower", "lz4", "zstandard", "cramjam", "re2", "aiokafka", "dafka.chaos"},
+        ),
         ("gateway", {"rocksdict", "mesh.store", "mesh.tower"}),
         ("store", {"kafka", "gateway.broker", "wireproto.kafka.schemas", "mesh.tower"}),
         ("tower", {"kafka", "gateway.broker", "wireproto.kafka.schemas", "mesh.store", "rocksdict"}),

@@ -18,6 +18,7 @@ from dafka.processes.freed_memory import (
     GROWN_BYTES,
     LONGEST_PAUSE_SECONDS,
     LOOK_SECONDS,
+    STARTED_SECONDS,
     give_back_freed_memory,
     resident_bytes,
 )
@@ -65,22 +66,23 @@ def run(process: FakeProcess, *steps: tuple[float, int, int]) -> list[float]:
 def test_what_is_free_after_a_peak_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     process = FakeProcess(monkeypatch)
     peak = SMALL, 10 * GROWN_BYTES
-    assert run(process, (15, *peak), (35, *peak), (59, *peak), (100, SMALL, 0)) == [20, 40, 60]
+    assert run(process, (15, *peak), (35, *peak), (59, *peak), (100, SMALL, 0)) == [1, 21, 41, 61]
     assert process.free == 0
 
 
 def test_a_small_growth_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     process = FakeProcess(monkeypatch)
-    assert run(process, (5, SMALL, GROWN_BYTES - 1), (1000, SMALL, 0)) == []
+    assert run(process, (5, SMALL, GROWN_BYTES - 1), (1000, SMALL, 0)) == [STARTED_SECONDS]
 
 
 def test_what_is_held_is_tried_ever_more_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     """And as soon as something of it was free it is looked at as often as before."""
     process = FakeProcess(monkeypatch)
     held = SMALL + 2 * GROWN_BYTES
-    tries = run(process, (5, held, 0), (460, held, GROWN_BYTES), (700, SMALL, 0))
-    assert tries[:5] == [10, 30, 70, 150, 310]
-    assert tries[5:7] == [470, 480]
+    first, *tries = run(process, (5, held, 0), (460, held, GROWN_BYTES), (700, SMALL, 0))
+    assert first == STARTED_SECONDS
+    assert tries[:5] == [11, 31, 71, 151, 311]
+    assert tries[5:7] == [471, 481]
     assert tries[-1] - tries[-2] <= LONGEST_PAUSE_SECONDS
     assert tries[6] - tries[5] == LOOK_SECONDS
 
