@@ -16,7 +16,6 @@ from typing import TypeVar
 import trio
 
 from mesh.link_bounds import MAX_FRAMES, MAX_MESSAGES_A_TURN
-from mesh.protocol.subscriptions import CANCEL, SUBSCRIBE
 
 DELIVERIES = 8
 """Inboxes taken from in one `Due.deliver`: a record, what it changes, and what is sent for that, are two or
@@ -24,9 +23,8 @@ three. What is left is for the tasks of the inboxes."""
 
 Buffer = bytes | bytearray | memoryview
 
-Told = Callable[[bytes], None]
-"""Is told of a subscription or of its end: `SUBSCRIBE` or `CANCEL`, and the prefix."""
-
+Told = Callable[[bytes, int], None]
+"""Is told of a prefix, and how many more inboxes want it: 1, or -1."""
 
 INSIDE = "inproc://"
 """How endpoints inside this process begin."""
@@ -38,7 +36,7 @@ class EndpointTaken(Exception):
     exit_code = 2
 
 
-class Endpoint:
+class InsideEndpoint:
     """An `inproc://` endpoint: who publishes there, once somebody does, and the inboxes of who hears it."""
 
     def __init__(self) -> None:
@@ -54,15 +52,15 @@ class Endpoint:
         self._told = told
         for inbox in self.inboxes:
             for prefix in inbox.prefixes:
-                told(SUBSCRIBE + prefix)
+                told(prefix, 1)
 
     def leave(self) -> None:
         """Nobody publishes here any more."""
         self._told = None
 
-    def tell(self, message: bytes) -> None:
+    def tell(self, prefix: bytes, change: int) -> None:
         if self._told is not None:
-            self._told(message)
+            self._told(prefix, change)
 
 
 Of = TypeVar("Of")
@@ -132,7 +130,7 @@ class Inbox:
         self._offered = trio.lowlevel.ParkingLot()
         self._lengths: list[int] = []
         """Of the prefixes, each once, the shortest first."""
-        self._endpoints: dict[Endpoint, None] = {}
+        self._endpoints: dict[InsideEndpoint, None] = {}
 
     def subscribe(self, prefix: bytes) -> None:
         """Hear what begins with this prefix, too."""
@@ -142,23 +140,23 @@ class Inbox:
         if len(prefix) not in self._lengths:
             insort(self._lengths, len(prefix))
         for endpoint in self._endpoints:
-            endpoint.tell(SUBSCRIBE + prefix)
+            endpoint.tell(prefix, 1)
 
-    def connect(self, endpoint: Endpoint) -> None:
+    def connect(self, endpoint: InsideEndpoint) -> None:
         """Hear what is published there, now and at any later time."""
         if endpoint in self._endpoints:
             return
         self._endpoints[endpoint] = endpoint.inboxes[self] = None
         for prefix in self.prefixes:
-            endpoint.tell(SUBSCRIBE + prefix)
+            endpoint.tell(prefix, 1)
 
-    def disconnect(self, endpoint: Endpoint) -> None:
+    def disconnect(self, endpoint: InsideEndpoint) -> None:
         """Hear no more of it; what waits is heard."""
         if endpoint not in self._endpoints:
             return
         del self._endpoints[endpoint], endpoint.inboxes[self]
         for prefix in self.prefixes:
-            endpoint.tell(CANCEL + prefix)
+            endpoint.tell(prefix, -1)
 
     def close(self) -> None:
         for endpoint in list(self._endpoints):
@@ -193,7 +191,7 @@ class Inbox:
         finally:
             self._due.inboxes.pop(self, None)
             if waiting:  # for a later turn, whoever is being delivered to now
-                self._offered.unpark()
+                self.wake()
             self._on_drained()
 
     def wake(self) -> None:

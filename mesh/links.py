@@ -9,15 +9,14 @@ Nothing here may be called from another thread than the loop's.
 
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import trio
 
-from mesh.inside import INSIDE, Buffer, Due, Endpoint, EndpointTaken, Inbox
+from mesh.inside import INSIDE, Buffer, Due, EndpointTaken, Inbox, InsideEndpoint
 from mesh.keys.keys import Keys
 from mesh.knocks import Knocks
 from mesh.link_bounds import DATA
-from mesh.protocol.subscriptions import SUBSCRIBE
 
 if TYPE_CHECKING:
     from mesh.zmq_trio import PublisherSocket, Sockets, SubscriberSocket
@@ -36,7 +35,7 @@ class Context:
         without a turn of the loop. Call it where nothing is half done: handlers of both ends may run."""
         self.deliver_after = self.due.deliver_after
         """The same, once something is done that publishes: `deliver_after(act, of)`."""
-        self._inside: dict[str, Endpoint] = {}
+        self._inside: dict[str, InsideEndpoint] = {}
         self._sockets: Sockets | None = None
         self._is_closed = False
 
@@ -51,11 +50,11 @@ class Context:
             self._sockets = Sockets(self.keys, self.knocks)
         return self._sockets
 
-    def inside(self, endpoint: str) -> Endpoint:
+    def inside(self, endpoint: str) -> InsideEndpoint:
         """An endpoint inside this process, whether or not somebody is bound to it yet."""
         found = self._inside.get(endpoint)
         if found is None:
-            found = self._inside[endpoint] = Endpoint()
+            found = self._inside[endpoint] = InsideEndpoint()
         return found
 
     async def run(self) -> None:
@@ -69,6 +68,38 @@ class Context:
             self._sockets.close()
 
 
+Socket = TypeVar("Socket", "PublisherSocket", "SubscriberSocket")
+
+
+class _Outside(Generic[Socket]):
+    """A socket to other processes, made by `make` when it is wanted first; None until then."""
+
+    def __init__(self, make: Callable[[], Socket]) -> None:
+        self.socket: Socket | None = None
+        self._make: Callable[[], Socket] = make
+        self._is_made = trio.Event()
+
+    @property
+    def cut(self) -> int:
+        """Links that were cut."""
+        return 0 if self.socket is None else self.socket.cut
+
+    def open(self) -> Socket:
+        if self.socket is None:
+            self.socket = self._make()
+            self._is_made.set()
+        return self.socket
+
+    async def run(self) -> None:
+        """Serve it, once it is made, for ever."""
+        await self._is_made.wait()
+        await self.open().run()
+
+    def close(self) -> None:
+        if self.socket is not None:
+            self.socket.close()
+
+
 class Publisher:
     """What a node publishes, and who subscribed to it. `on_subscribed` is told of each prefix that nobody was
     subscribed to before.
@@ -79,23 +110,22 @@ class Publisher:
     ) -> None:
         self._context = context
         self._on_subscribed = on_subscribed
-        self._inside: list[Endpoint] = []
+        self._inside: list[InsideEndpoint] = []
         """Where it is bound inside this process."""
-        self._told: deque[bytes] = deque()
-        """Subscriptions inside this process that were not looked at yet."""
+        self._told: deque[tuple[bytes, int]] = deque()
+        """Of subscriptions inside this process, what was not looked at yet."""
         self._telling = trio.lowlevel.ParkingLot()
         self._wanted: Counter[bytes] = Counter()
         """What somebody inside this process is subscribed to, by how many are."""
         self._changed = trio.Event()
-        self._socket: PublisherSocket | None = None
-        self._opened = trio.Event()
+        self._outside = _Outside(self._make_socket)
 
     def bind(self, endpoint: str) -> str:
         """Bind to e.g. `tcp://127.0.0.1:*` or `inproc://name`; the endpoint that was bound. Raises
         `EndpointTaken`.
         """
         if not endpoint.startswith(INSIDE):
-            return self._open().bind(endpoint)
+            return self._outside.open().bind(endpoint)
         inside = self._context.inside(endpoint)
         if inside.is_bound:
             raise EndpointTaken(f"cannot bind the mesh to {endpoint}: another node of this process is there")
@@ -103,20 +133,16 @@ class Publisher:
         inside.bind(self._on_told)
         return endpoint
 
-    def _open(self) -> "PublisherSocket":
-        if self._socket is None:
-            from mesh.zmq_trio import PublisherSocket
+    def _make_socket(self) -> "PublisherSocket":
+        from mesh.zmq_trio import PublisherSocket
 
-            self._socket = PublisherSocket(self._context.sockets, on_subscribed=self._on_told_outside)
-            self._opened.set()
-        return self._socket
+        return PublisherSocket(self._context.sockets, on_subscribed=self._on_told_outside)
 
     def close(self) -> None:
         for inside in self._inside:
             inside.leave()
         self._inside.clear()
-        if self._socket is not None:
-            self._socket.close()
+        self._outside.close()
 
     def send(self, frames: Sequence[Buffer]) -> None:
         """Publish one message to everybody who subscribed to a prefix of its first frame. Never blocks.
@@ -126,17 +152,18 @@ class Publisher:
         for inside in self._inside:
             for inbox in inside.inboxes:
                 inbox.offer(frames)
-        if self._socket is not None:
-            self._socket.send(frames)
+        socket = self._outside.socket
+        if socket is not None:
+            socket.send(frames)
 
     @property
     def cut(self) -> int:
         """Connections that were cut because they subscribed to, or sent, too much."""
-        return 0 if self._socket is None else self._socket.cut
+        return self._outside.cut
 
     def subscribed(self, prefix: bytes) -> bool:
         """Whether somebody is subscribed to exactly this prefix now."""
-        return prefix in self._wanted or (self._socket is not None and self._socket.subscribed(prefix))
+        return prefix in self._wanted or self._is_told_outside(prefix)
 
     async def wait_subscribed(self, prefix: bytes) -> None:
         """Return when somebody is subscribed to exactly this prefix."""
@@ -146,7 +173,7 @@ class Publisher:
     async def run(self) -> None:
         """Follow the subscriptions, for ever."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._follow_socket)
+            nursery.start_soon(self._outside.run)
             while True:
                 self._take_told()
                 await self._telling.park()
@@ -154,32 +181,32 @@ class Publisher:
     def follow_subscriptions(self) -> None:
         """Look at once what is subscribed to: all of it, unless somebody goes on and on."""
         self._take_told()
-        if self._socket is not None:
-            self._socket.follow_subscriptions()
+        socket = self._outside.socket
+        if socket is not None:
+            socket.follow_subscriptions()
 
-    async def _follow_socket(self) -> None:
-        await self._opened.wait()
-        await self._open().run()
-
-    def _on_told(self, message: bytes) -> None:
+    def _on_told(self, prefix: bytes, change: int) -> None:
         """Somebody inside this process subscribes: handled as what ZeroMQ tells, in a turn of its own."""
-        self._told.append(message)
+        self._told.append((prefix, change))
         self._telling.unpark()
 
     def _take_told(self) -> None:
-        keys, socket = self._context.keys, self._socket
+        keys, wanted = self._context.keys, self._wanted
         while self._told:
-            message = self._told.popleft()
-            kind, prefix = message[:1], message[1:]
-            if kind != SUBSCRIBE:
-                self._wanted -= Counter((prefix,))
-                continue
-            self._wanted[prefix] += 1
-            if self._wanted[prefix] == 1:
+            prefix, change = self._told.popleft()
+            before, now = wanted[prefix], wanted[prefix] + change
+            wanted[prefix] = now
+            if not now:
+                del wanted[prefix]
+            elif not before:
                 if keys is not None:
                     keys.heard_inside(prefix)
-                if socket is None or not socket.subscribed(prefix):
+                if not self._is_told_outside(prefix):
                     self._is_new(prefix)
+
+    def _is_told_outside(self, prefix: bytes) -> bool:
+        socket = self._outside.socket
+        return socket is not None and socket.subscribed(prefix)
 
     def _on_told_outside(self, prefix: bytes) -> None:
         if prefix not in self._wanted:
@@ -209,13 +236,12 @@ class Subscriber:
         self._on_message = on_message
         self._on_drained = on_drained
         self._inbox = Inbox(context.due, on_message, on_drained, bound)
-        self._socket: SubscriberSocket | None = None
-        self._opened = trio.Event()
+        self._outside = _Outside(self._make_socket)
 
     @property
     def cut(self) -> int:
         """Links that were cut because of a message without an end."""
-        return 0 if self._socket is None else self._socket.cut
+        return self._outside.cut
 
     @property
     def dropped(self) -> int:
@@ -224,21 +250,21 @@ class Subscriber:
 
     def subscribe(self, prefix: bytes) -> None:
         self._inbox.subscribe(prefix)
-        if self._socket is not None:
-            self._socket.subscribe(prefix)
+        if self._outside.socket is not None:
+            self._outside.socket.subscribe(prefix)
 
     def connect(self, endpoint: str) -> None:
         """Hear what is published there."""
         if endpoint.startswith(INSIDE):
             self._inbox.connect(self._context.inside(endpoint))
         else:
-            self._open().connect(endpoint)
+            self._outside.open().connect(endpoint)
 
     def disconnect(self, endpoint: str) -> None:
         if endpoint.startswith(INSIDE):
             self._inbox.disconnect(self._context.inside(endpoint))
-        elif self._socket is not None:
-            self._socket.disconnect(endpoint)
+        elif self._outside.socket is not None:
+            self._outside.socket.disconnect(endpoint)
 
     async def follow_links(
         self,
@@ -247,26 +273,22 @@ class Subscriber:
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Tell of links to other processes that come and go, for ever; see `mesh.zmq_trio.LinkMonitor`."""
-        await self._open().follow_links(on_link, task_status=task_status)
+        await self._outside.open().follow_links(on_link, task_status=task_status)
 
     async def run(self) -> None:
         """Take messages for ever."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._inbox.run)
-            await self._opened.wait()
-            await self._open().run()
+            await self._outside.run()
 
     def close(self) -> None:
         self._inbox.close()
-        if self._socket is not None:
-            self._socket.close()
+        self._outside.close()
 
-    def _open(self) -> "SubscriberSocket":
-        if self._socket is None:
-            from mesh.zmq_trio import SubscriberSocket
+    def _make_socket(self) -> "SubscriberSocket":
+        from mesh.zmq_trio import SubscriberSocket
 
-            self._socket = SubscriberSocket(self._context.sockets, self._on_message, self._on_drained)
-            for prefix in self._inbox.prefixes:
-                self._socket.subscribe(prefix)
-            self._opened.set()
-        return self._socket
+        made = SubscriberSocket(self._context.sockets, self._on_message, self._on_drained)
+        for prefix in self._inbox.prefixes:
+            made.subscribe(prefix)
+        return made

@@ -102,7 +102,7 @@ SocketError = zmq.ZMQError
 
 
 class Sockets:
-    """What the sockets of one process have in common: one ZeroMQ sockets, and who may connect.
+    """What the sockets of one process have in common: one ZeroMQ context, and who may connect.
 
     With `keys` there are links to other processes only by them, and `run` must run.
     """

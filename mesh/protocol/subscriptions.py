@@ -27,7 +27,7 @@ that were cut are gone their subscriptions count."""
 OVERHEAD_BYTES = 32
 """What a subscription counts beside its own bytes."""
 
-SUBSCRIBE, CANCEL = b"\x01", b"\x00"
+SUBSCRIBE, _CANCEL = b"\x01", b"\x00"
 """What a subscription, and its end, begin with (RFC 29): the prefix follows."""
 
 Peer = TypeVar("Peer", bound=Hashable)
@@ -49,7 +49,7 @@ class Subscriptions(Generic[Peer]):
         a peer: nobody can tell whose it is.
         """
         kind, prefix = message[:1], message[1:]
-        if kind == CANCEL and prefix in self.prefixes:
+        if kind == _CANCEL and prefix in self.prefixes:
             self.prefixes.remove(prefix)
             self._bytes -= _size(prefix)
         if kind != SUBSCRIBE:

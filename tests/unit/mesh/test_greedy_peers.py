@@ -236,7 +236,8 @@ def test_a_peer_of_a_protocol_that_tells_no_connection_is_refused() -> None:
 
         assert len(await in_thread(ask)) <= 64
         assert not any(
-            prefix.startswith(b"0") for prefix in scene.publisher._open()._subscribers._subscriptions.prefixes
+            prefix.startswith(b"0")
+            for prefix in scene.publisher._outside.open()._subscribers._subscriptions.prefixes
         )
 
     run(test)

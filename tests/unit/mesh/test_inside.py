@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from mesh.inside import DELIVERIES, Due, Endpoint, EndpointTaken, Inbox
+from mesh.inside import DELIVERIES, Due, EndpointTaken, Inbox, InsideEndpoint
 from mesh.link_bounds import DATA, MAX_FRAMES, MAX_MESSAGES_A_TURN
 from mesh.links import Context, Publisher, Subscriber
 
@@ -535,7 +535,7 @@ def test_who_is_closed_by_what_it_hears_hears_no_more() -> None:
 
     inbox = Inbox(due, close, lambda: None, 10)
     inbox.subscribe(b"")
-    inbox.connect(Endpoint())
+    inbox.connect(InsideEndpoint())
     for number in range(3):
         inbox.offer([b"%d" % number])
     due.deliver()
