@@ -16,7 +16,7 @@ idempotent producer's sequence (`gateway.log.idempotence.state`):
 * UNKNOWN_TOPIC_OR_PARTITION, or by an unknown id UNKNOWN_TOPIC_ID;
 * INVALID_TOPIC_EXCEPTION: an internal topic, unless the client calls itself `__admin_client` and the gateway
   was started with `--admin-client-writes`;
-* NOT_LEADER_OR_FOLLOWER: the partition is being recovered, or has failed;
+* NOT_LEADER_OR_FOLLOWER: the partition is still being recovered (`gateway.produce.coming`), or has failed;
 * NOT_ENOUGH_REPLICAS, before anything is appended: no room in the window; fewer stores there than must keep
   the batch (whatever acks says: nothing is visible before they do); or with acks=all, fewer than
   min.insync.replicas;

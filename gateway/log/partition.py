@@ -129,6 +129,8 @@ class Partition:
         self.listeners = Listeners(context.wake_ups)
         self.fence = context.fences.add(self)
         self._state = PartitionState.RECOVERING
+        self.is_recovered_soon = True
+        """While it is being recovered: nobody has said yet that this takes long."""
         self._has_led = False
         """Whether it has served under its leader epoch."""
         self.led_since = UNSHARED
@@ -161,6 +163,16 @@ class Partition:
         """The catalog has this segment of it, put by another gateway: for who asks where it is kept."""
         if self._state is PartitionState.ELSEWHERE:
             self._placement.elsewhere(key, Segment.unpack(value).members)
+
+    @property
+    def is_coming(self) -> bool:
+        """Whether it is about to serve: it is being recovered, and not known to wait for stores."""
+        return self._state is PartitionState.RECOVERING and self.is_recovered_soon
+
+    async def wait_until_it_comes(self) -> None:
+        """Return when it serves, or is not `is_coming` for another reason."""
+        while self.is_coming:
+            await self._pending.wait_for_progress()
 
     def asked_for(self) -> None:
         """A client waits for it to be available: where it waits to be recovered, its turn comes first."""
@@ -497,6 +509,8 @@ class Partition:
     def recovery_waits(self, reason: str) -> None:
         """Why its recovery takes long."""
         self.reason = reason
+        self.is_recovered_soon = False
+        self._pending.make_room()
 
     def set_end(self, end: int) -> None:
         """Recovery knows where the log ends; `begin_serving` follows, and tells who listens."""
@@ -506,11 +520,12 @@ class Partition:
 
     def begin_serving(self, producers: ProducerState) -> None:
         """Recovered: take appends. Who waits looks again: the end may have moved meanwhile."""
-        self._has_led = True
+        self._has_led = self.is_recovered_soon = True
         self.withheld = False
         self.producers.begin(producers, self.next_offset)
         self._settle_transactions()
         self._set_state(PartitionState.READY)
+        self._pending.make_room()
         self.listeners.tell_all(self)
 
     def withhold(self, reason: str) -> None:
@@ -587,6 +602,7 @@ class Partition:
         # Notes about its segments may leave the catalog before it is recovered.
         self.fence.read(self._context.catalog.get(self.fence.key))
         self._set_state(PartitionState.RECOVERING)
+        self.is_recovered_soon = True
         self.reason = "the partition is being recovered"
 
     def led_elsewhere(self, leader_epoch: int) -> None:

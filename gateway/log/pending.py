@@ -55,7 +55,7 @@ class PendingAppends:
         self._duplicates: list[AwaitedDuplicate] = []
         self._put_off: list[Append] = []
         self._progress: trio.lowlevel.ParkingLot | None = None
-        """Who waits for room in the window, if somebody ever did."""
+        """Who waits for room in the window, or for the partition to serve, if somebody ever did."""
 
     # room --------------------------------------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ class PendingAppends:
         return f"{self._held()} bytes in {len(self.in_flight)} batches"
 
     async def wait_for_progress(self) -> None:
-        """Return when the high watermark has moved, or the partition has failed."""
+        """Return when the high watermark has moved, or the partition serves in another way."""
         if self._progress is None:
             self._progress = trio.lowlevel.ParkingLot()
         await self._progress.park()

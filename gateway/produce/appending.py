@@ -5,13 +5,14 @@ otherwise.
 
 A request of a usual size is done without giving up control. Others wait: for room in the log, if no error
 could be answered (acks=0); while large batches are opened, before anything is appended, and those that are
-compressed anew, each in its turn; while the records of a large batch with timestamps out of bounds are named;
-and while others have their turn. What its client sends on waits meanwhile: order stays.
+compressed anew, each in its turn; for partitions that are about to serve (`gateway.produce.coming`); while
+the records of a large batch with timestamps out of bounds are named; and while others have their turn. What
+its client sends on waits meanwhile: order stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
@@ -33,6 +34,7 @@ from gateway.configs.effective import EffectiveTopicConfigs
 from gateway.log.appends import Append, Completion
 from gateway.log.partition import Partition
 from gateway.log.topic import Topic
+from gateway.produce.coming import Coming, ask_for
 from gateway.produce.opening import (
     MAX_NAMED_RECORDS,
     Opened,
@@ -139,6 +141,7 @@ class Appending:
 
     __slots__ = (
         "_broker",
+        "_coming",
         "_completion",
         "_denied",
         "_has_room",
@@ -160,6 +163,8 @@ class Appending:
         self._verifier = verifier
         self._completion = completion
         self._now_ms = 0
+        self._coming: Coming | None = None
+        """What it waits for, once it has come upon a partition that is about to serve."""
         self._has_room = True
         self._opened: dict[int, Opened] = {}
         """What came of opening batches, by the id of their data."""
@@ -234,7 +239,7 @@ class Appending:
                 if work.is_over_with(cost := _cost(data.records)):
                     await self._pause(partial(work.turn, cost))
                 while (outcome := self._outcome(topic, data)) is None:
-                    await self._pause(partial(self._open_again, topic, data))
+                    await self._pause(partial(self._make_ready, topic, data))
                 if self._opened:
                     self._opened.pop(id(data), None)  # it may be much larger than what was sent
                 if self._unnamed is not None:
@@ -296,6 +301,36 @@ class Appending:
             await self._request.wait_for_room(partial(gate.wait, inf))
         else:
             self._has_room = False
+
+    async def _make_ready(self, wanted: ProduceTopic, data: ProducePartition) -> None:
+        """Do what has to be done before a batch can have an outcome."""
+        topic = self._topic(wanted)
+        if topic is None:
+            return
+        partition = topic.partitions[data.index]
+        if not self._waits_for(partition):
+            # The topic was altered, or made again, in the middle of the work; or the batch is larger than it
+            # looked.
+            await self._open_all([self._opening(data, topic)])
+            return
+        if self._coming is None:
+            body: ProduceRequest = self._request.body
+            self._coming = Coming(body.timeout_ms)
+            await self._request.work.turn(body.elements * LOOKED)
+            ask_for(self._all_partitions())
+        await self._coming.wait_for(partition)
+
+    def _waits_for(self, partition: Partition) -> bool:
+        return partition.is_coming and (self._coming is None or self._coming.has_time)
+
+    def _all_partitions(self) -> Iterator[Partition]:
+        """Those that the request names, and that there are."""
+        for wanted in self._request.body.topics:
+            topic = self._topic(wanted)
+            partitions = () if topic is None else topic.partitions
+            for data in wanted.partitions:
+                if 0 <= data.index < len(partitions):
+                    yield partitions[data.index]
 
     async def _charge_look(self, cost: int) -> None:
         """Before all partitions of a large request are looked at: it may be once for each of them."""
@@ -366,14 +401,6 @@ class Appending:
             opened = await open_in_slices(opening._replace(names=self._names_left), client)
             self._take_opened(opening, opened)
 
-    async def _open_again(self, wanted: ProduceTopic, data: ProducePartition) -> None:
-        """Open the batch of a topic that was altered, or made again, in the middle of the work; or one that
-        turned out to be larger than it looked.
-        """
-        topic = self._topic(wanted)
-        if topic is not None:
-            await self._open_all([self._opening(data, topic)])
-
     def _take_opened(self, opening: Opening, opened: Opened) -> None:
         self._opened[id(opening.data)] = opened
         self._names_left -= len(opened.record_errors)
@@ -394,7 +421,7 @@ class Appending:
     # --------------------------------------------------------------------------------------- one partition
 
     def _outcome(self, topic: ProduceTopic, data: ProducePartition) -> Append | RefusedBatch | None:
-        """What becomes of one batch. None: it is to be opened first."""
+        """What becomes of one batch. None: it is to be made ready first."""
         try:
             append = self._append(topic, data)
         except RefusedBatch as error:
@@ -405,7 +432,7 @@ class Appending:
         return append
 
     def _append(self, wanted: ProduceTopic, data: ProducePartition) -> Append | None:
-        """None: the batch is to be opened first. Raises RefusedBatch."""
+        """None: the batch is to be made ready first. Raises RefusedBatch."""
         body: ProduceRequest = self._request.body
         if body.acks not in (-1, 0, 1):
             raise RefusedBatch(
@@ -499,8 +526,11 @@ class Appending:
         self, data: ProducePartition, partition: Partition, records: memoryview
     ) -> tuple[memoryview, BatchHeader] | None:
         """The batch (`records` as they were sent) as it is to be appended, and its header; None: it is to be
-        opened in slices. Raises RefusedBatch: a record has no key, or the batch cannot be read; InvalidBatch.
+        opened in slices, or the partition is about to serve. Raises RefusedBatch: a record has no key, or the
+        batch cannot be read; InvalidBatch.
         """
+        if not partition.available and self._waits_for(partition):
+            return None
         topic = partition.topic
         if not self._opens(topic):
             return records, self._trusted(records, topic.settings)

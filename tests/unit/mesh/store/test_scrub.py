@@ -26,6 +26,7 @@ from mesh.store.mender import Mender
 from mesh.store.ranges import MAX_RANGE_BYTES
 from mesh.store.scrub import SCRUB_BYTES_PER_SECOND, SCRUB_FIRST_SECONDS, SCRUB_REST_SECONDS, Scrub
 from mesh.store.slices import Slice
+from tests.unit.at_once import at_once
 from tests.unit.mesh.fake_node import FakeNode
 from tests.unit.mesh.store.sample import ADDRESS, BATCHES, OTHER, STORE, batch, fill, request, settle
 from wireproto.records.row import Row
@@ -59,16 +60,6 @@ def run(scenario: Callable[[], Awaitable[None]]) -> float:
         return trio.current_time() - started
 
     return trio.run(main, clock=clock)
-
-
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clock must not jump while a thread works."""
-
-    async def run_sync(function: Callable[..., object], *arguments: object) -> object:
-        await trio.lowlevel.checkpoint()
-        return function(*arguments)
-
-    monkeypatch.setattr(trio.to_thread, "run_sync", run_sync)
 
 
 def test_closed_segments_are_read_at_a_bounded_rate_and_get_a_digest(
@@ -189,7 +180,7 @@ def test_it_begins_late_rests_between_passes_and_survives_a_list_that_cannot_be_
             raise StoreCorrupt("a bad block")
         return listed(last)
 
-    at_once(monkeypatch)
+    monkeypatch.setattr(trio.to_thread, "run_sync", at_once)
     monkeypatch.setattr(scrubber, "_list_behind", list_behind)
 
     async def scenario() -> None:
@@ -207,7 +198,7 @@ def test_a_segment_in_which_a_reader_met_damage_is_looked_at_at_once_and_not_aga
     store: tuple[Database, Ingest, Scrub], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, _, scrubber = store
-    at_once(monkeypatch)
+    monkeypatch.setattr(trio.to_thread, "run_sync", at_once)
 
     async def scenario() -> None:
         async with trio.open_nursery() as nursery:
@@ -299,7 +290,7 @@ def test_a_member_that_lacks_the_ends_of_many_segments_does_not_fill_the_log(
 ) -> None:
     """It was put back from a copy: there is one line for the first, and one for all."""
     caplog.set_level(logging.INFO)
-    at_once(monkeypatch)
+    monkeypatch.setattr(trio.to_thread, "run_sync", at_once)
     _, _, scrubbing = store
     asked: list[str] = []
 

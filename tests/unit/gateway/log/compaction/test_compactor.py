@@ -54,13 +54,6 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction_run, "MAX_FULL_OUTPUTS", 100)
     monkeypatch.setattr(compaction_run, "PIECE_RECORDS", 3)
 
-    async def at_once(work: Callable[[], Any], *arguments: Any, **_: Any) -> Any:
-        """A thread would let the clock of the test jump ahead."""
-        await trio.lowlevel.checkpoint()
-        return work(*arguments)
-
-    monkeypatch.setattr(trio.to_thread, "run_sync", at_once)
-
 
 async def put(life: Life, *pairs: tuple[bytes | None, bytes | None], pid: int = -1, sequence: int = 0) -> int:
     """One batch; its offset."""
