@@ -85,11 +85,15 @@ def _rust() -> list[str]:
     return [str(_built(EXAMPLES / "rust", partial(_build, program)) / "target" / "debug" / "hello")]
 
 
-def _c() -> list[str]:
-    compiler = require("gcc")
+def compiler_with_librdkafka() -> str:
+    """The command that makes a program in C of librdkafka's."""
     if not Path("/usr/include/librdkafka/rdkafka.h").exists():
         unavailable("librdkafka's headers are not installed: apt-get install librdkafka-dev")
-    program = [compiler, "-Wall", "-Wextra", "-Werror", "-o", "hello", "hello.c", "-lrdkafka"]
+    return require("gcc")
+
+
+def _c() -> list[str]:
+    program = [compiler_with_librdkafka(), "-Wall", "-Wextra", "-Werror", "-o", "hello", "hello.c", "-lrdkafka"]
     return [str(_built(EXAMPLES / "c", partial(_build, program)) / "hello")]
 
 

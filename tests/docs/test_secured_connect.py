@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.connect import EXAMPLES
+from tests.docs.connect import EXAMPLES, compiler_with_librdkafka
 from tests.docs.constants_page import ROOT
 from tests.peers.go import go_program
 from tests.peers.java import QUIET, SHORT_LIVED, java_command
@@ -106,7 +106,8 @@ def c(folder: Path) -> list[str]:
         address = f'set({settings}, "bootstrap.servers", bootstrap);\n'
         hello = put(hello, (address, address + block.replace("settings", settings)))
     (folder / "hello.c").write_text(hello)
-    build(folder, require("gcc"), "-Wall", "-Wextra", "-Werror", "-o", "hello-c", "hello.c", "-lrdkafka")
+    compiler = compiler_with_librdkafka()
+    build(folder, compiler, "-Wall", "-Wextra", "-Werror", "-o", "hello-c", "hello.c", "-lrdkafka")
     return ["./hello-c"]
 
 
