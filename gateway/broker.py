@@ -20,6 +20,7 @@ from gateway.native.topics import NativeTopics
 from gateway.peers.log_ends import LogEnds
 from gateway.peers.opening import Opening, PeerSecurity
 from gateway.peers.peers import Peers
+from gateway.produce.coming import Coming
 from gateway.security.delegation_tokens import TokenSecret
 from gateway.transactions.after_loss import AfterLoss
 from gateway.transactions.coordinator import TransactionCoordinator
@@ -64,6 +65,7 @@ class Broker(Cluster):
         self.transactions = TransactionCoordinator(self, self.marker_routes)
         self.after_loss = AfterLoss(self.transactions, self.markers_here.write)
         self.verifier = Verifier(self.transactions, self.peers)
+        self.coming = Coming()
         if self.leading is not None:
             self.leading.on_moved(self.groups.moved)
             self.leading.on_moved(self.transactions.moved)

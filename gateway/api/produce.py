@@ -1,10 +1,10 @@
 """Produce (key 0), versions 3 to 13; advertised from 0, as Kafka does.
 
-Behaviour: each partition is checked and appended at once, in request order (`begin`); the answer waits until
-every append has the durability that `acks` asks for, or the request's timeout (MAX_TIMEOUT_MS at most),
-counted from its arrival, is over. Errors are per partition. acks=0 is never answered; if an append failed the
-connection is closed, as Kafka does, so that the client looks again; but while there is no room such a request
-waits, and its client with it.
+Behaviour: partition by partition is checked and appended in request order, at once most of the time (`begin`;
+`gateway.produce.appending` says what it waits for); the answer waits until every append has the durability
+that `acks` asks for, or the request's timeout (MAX_TIMEOUT_MS at most), counted from its arrival, is over.
+Errors are per partition. acks=0 is never answered; if an append failed the connection is closed, as Kafka
+does, so that the client looks again; but while there is no room such a request waits, and its client with it.
 
 Version notes: from 13 topics come by id; before 7 zstd is refused (KIP-110); 8 brings record errors; 10 the
 current leader of what another gateway leads (KIP-951).
@@ -75,7 +75,7 @@ class PendingProduce:
         timeout_ms = min(max(0, request.body.timeout_ms), MAX_TIMEOUT_MS)
         deadline = request.arrived + timeout_ms / 1000
         self._completion = Completion(broker.completions, deadline)
-        self.appending = Appending(request, broker, self._completion, broker.verifier)
+        self.appending = Appending(request, broker, self._completion, broker.verifier, broker.coming)
 
     @property
     def ready(self) -> bool:

@@ -129,8 +129,8 @@ class Partition:
         self.listeners = Listeners(context.wake_ups)
         self.fence = context.fences.add(self)
         self._state = PartitionState.RECOVERING
-        self.is_recovered_soon = True
-        """While it is being recovered: nobody has said yet that this takes long."""
+        self.takes_long = False
+        """Its recovery does, as far as is known."""
         self._has_led = False
         """Whether it has served under its leader epoch."""
         self.led_since = UNSHARED
@@ -166,8 +166,8 @@ class Partition:
 
     @property
     def is_coming(self) -> bool:
-        """Whether it is about to serve: it is being recovered, and not known to wait for stores."""
-        return self._state is PartitionState.RECOVERING and self.is_recovered_soon
+        """Whether it is about to serve."""
+        return self._state is PartitionState.RECOVERING and not self.takes_long
 
     async def wait_until_it_comes(self) -> None:
         """Return when it serves, or is not `is_coming` for another reason."""
@@ -507,9 +507,13 @@ class Partition:
         self.withheld = False
 
     def recovery_waits(self, reason: str) -> None:
-        """Why its recovery takes long."""
+        """Its recovery takes long, and why."""
         self.reason = reason
-        self.is_recovered_soon = False
+        self.recovery_takes_long()
+
+    def recovery_takes_long(self) -> None:
+        """Nobody waits for it from now on, until it serves or is recovered for another reason."""
+        self.takes_long = True
         self._pending.make_room()
 
     def set_end(self, end: int) -> None:
@@ -520,8 +524,8 @@ class Partition:
 
     def begin_serving(self, producers: ProducerState) -> None:
         """Recovered: take appends. Who waits looks again: the end may have moved meanwhile."""
-        self._has_led = self.is_recovered_soon = True
-        self.withheld = False
+        self._has_led = True
+        self.withheld = self.takes_long = False
         self.producers.begin(producers, self.next_offset)
         self._settle_transactions()
         self._set_state(PartitionState.READY)
@@ -588,6 +592,7 @@ class Partition:
         self.is_leaving = True
         self._set_state(PartitionState.ELSEWHERE)
         self.reason = LED_ELSEWHERE
+        self._pending.make_room()
 
     def gained(self, leader_epoch: int) -> None:
         """This gateway leads it from now on, under this leader epoch; recovery follows. Where it could not be
@@ -602,7 +607,7 @@ class Partition:
         # Notes about its segments may leave the catalog before it is recovered.
         self.fence.read(self._context.catalog.get(self.fence.key))
         self._set_state(PartitionState.RECOVERING)
-        self.is_recovered_soon = True
+        self.takes_long = False
         self.reason = "the partition is being recovered"
 
     def led_elsewhere(self, leader_epoch: int) -> None:

@@ -4,15 +4,15 @@ Each batch is opened before it is appended (`gateway.produce.opening`), unless `
 otherwise.
 
 A request of a usual size is done without giving up control. Others wait: for room in the log, if no error
-could be answered (acks=0); while large batches are opened, before anything is appended, and those that are
-compressed anew, each in its turn; for partitions that are about to serve (`gateway.produce.coming`); while
-the records of a large batch with timestamps out of bounds are named; and while others have their turn. What
-its client sends on waits meanwhile: order stays.
+could be answered (acks=0); for partitions that are about to serve (`gateway.produce.coming`), and while large
+batches are opened, before anything is appended; while those that are compressed anew are opened, each in its
+turn; while the records of a large batch with timestamps out of bounds are named; and while others have their
+turn. What its client sends on waits meanwhile: order stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,7 +34,7 @@ from gateway.configs.effective import EffectiveTopicConfigs
 from gateway.log.appends import Append, Completion
 from gateway.log.partition import Partition
 from gateway.log.topic import Topic
-from gateway.produce.coming import Coming, ask_for
+from gateway.produce.coming import LEAST_TIMEOUT_MS, Coming
 from gateway.produce.opening import (
     MAX_NAMED_RECORDS,
     Opened,
@@ -157,14 +157,15 @@ class Appending:
         "topics",
     )
 
-    def __init__(self, request: Request, broker: Cluster, completion: Completion, verifier: Verifier) -> None:
+    def __init__(
+        self, request: Request, broker: Cluster, completion: Completion, verifier: Verifier, coming: Coming
+    ) -> None:
         self._request = request
         self._broker = broker
         self._verifier = verifier
+        self._coming = coming
         self._completion = completion
         self._now_ms = 0
-        self._coming: Coming | None = None
-        """What it waits for, once it has come upon a partition that is about to serve."""
         self._has_room = True
         self._opened: dict[int, Opened] = {}
         """What came of opening batches, by the id of their data."""
@@ -191,6 +192,7 @@ class Appending:
         if body.transactional_id is None:
             await self._append_all()
             return
+        await self._get_ready()  # of a partition that does not serve yet nothing can be asked
         verification = self._verification = self._verification_of(body)
         try:
             await self._verify(verification)
@@ -216,7 +218,8 @@ class Appending:
             )
             await self._request.wait(partial(verification.ask, self._verifier))
 
-    async def _append_all(self) -> None:
+    async def _get_ready(self) -> None:
+        """Wait for what has to be waited for before anything is appended."""
         body: ProduceRequest = self._request.body
         large = body.elements > BREATH
         while True:
@@ -226,6 +229,10 @@ class Appending:
             if wait is None:
                 break
             await wait  # what was there before it may be gone when it is over
+
+    async def _append_all(self) -> None:
+        body: ProduceRequest = self._request.body
+        await self._get_ready()
         # Judged again only after a wait, and never for the better: the second batch of a producer would
         # overtake the first.
         self._has_room = self._broker.context.window_gate.is_open
@@ -239,7 +246,7 @@ class Appending:
                 if work.is_over_with(cost := _cost(data.records)):
                     await self._pause(partial(work.turn, cost))
                 while (outcome := self._outcome(topic, data)) is None:
-                    await self._pause(partial(self._make_ready, topic, data))
+                    await self._pause(partial(self._open_again, topic, data))
                 if self._opened:
                     self._opened.pop(id(data), None)  # it may be much larger than what was sent
                 if self._unnamed is not None:
@@ -302,35 +309,11 @@ class Appending:
         else:
             self._has_room = False
 
-    async def _make_ready(self, wanted: ProduceTopic, data: ProducePartition) -> None:
-        """Do what has to be done before a batch can have an outcome."""
-        topic = self._topic(wanted)
-        if topic is None:
-            return
-        partition = topic.partitions[data.index]
-        if not self._waits_for(partition):
-            # The topic was altered, or made again, in the middle of the work; or the batch is larger than it
-            # looked.
-            await self._open_all([self._opening(data, topic)])
-            return
-        if self._coming is None:
-            body: ProduceRequest = self._request.body
-            self._coming = Coming(body.timeout_ms)
-            await self._request.work.turn(body.elements * LOOKED)
-            ask_for(self._all_partitions())
-        await self._coming.wait_for(partition)
-
-    def _waits_for(self, partition: Partition) -> bool:
-        return partition.is_coming and (self._coming is None or self._coming.has_time)
-
-    def _all_partitions(self) -> Iterator[Partition]:
-        """Those that the request names, and that there are."""
-        for wanted in self._request.body.topics:
-            topic = self._topic(wanted)
-            partitions = () if topic is None else topic.partitions
-            for data in wanted.partitions:
-                if 0 <= data.index < len(partitions):
-                    yield partitions[data.index]
+    async def _wait_for(self, coming: Sequence[Partition]) -> None:
+        await self._charge_look(len(coming) * LOOKED)
+        body: ProduceRequest = self._request.body
+        half = self._request.arrived + body.timeout_ms / 2000
+        await self._request.wait(partial(self._coming.wait_for, coming, half))
 
     async def _charge_look(self, cost: int) -> None:
         """Before all partitions of a large request are looked at: it may be once for each of them."""
@@ -344,20 +327,28 @@ class Appending:
         Batches that are compressed anew are opened when it is their turn, one after the other: what they
         become may be a thousand times as large, and counts nowhere until it is appended.
         """
-        if self._request.body.acks == 0 and (room := self._missing_room()) is not None:
+        body: ProduceRequest = self._request.body
+        if body.acks == 0 and (room := self._missing_room()) is not None:
             return self._request.wait_for_room(room)
-        openings = [
-            self._opening(data, topic)
-            for wanted in self._request.body.topics
-            if (topic := self._topic(wanted)) is not None
-            and self._opens(topic)
-            and (not topic.internal or self._may_write_internal)
-            for data in wanted.partitions
-            if data.records
-            and not is_remade(data.records, topic.settings)
-            and not is_small(data.records, topic.settings)
-            and not self._is_open(data, topic.settings)
-        ]
+        coming: list[Partition] = []
+        openings: list[Opening] = []
+        for wanted in body.topics:
+            topic = self._topic(wanted)
+            if topic is None or (topic.internal and not self._may_write_internal):
+                continue
+            settings, partitions, opens = topic.settings, topic.partitions, self._opens(topic)
+            for data in wanted.partitions:
+                records, index = data.records, data.index
+                if not records or not 0 <= index < len(partitions):
+                    continue
+                if not partitions[index].available and partitions[index].is_coming:
+                    coming.append(partitions[index])
+                if opens and not (is_remade(records, settings) or is_small(records, settings)):
+                    openings.append(self._opening(data, topic))
+        if self._opened:
+            openings = [one for one in openings if not self._is_open(one.data, one.settings)]
+        if coming and body.timeout_ms >= LEAST_TIMEOUT_MS:
+            return self._wait_for(coming)
         return self._request.wait(partial(self._open_all, openings)) if openings else None
 
     def _missing_room(self) -> Callable[[], Awaitable[None]] | None:
@@ -401,6 +392,14 @@ class Appending:
             opened = await open_in_slices(opening._replace(names=self._names_left), client)
             self._take_opened(opening, opened)
 
+    async def _open_again(self, wanted: ProduceTopic, data: ProducePartition) -> None:
+        """Open the batch of a topic that was altered, or made again, in the middle of the work; or one that
+        turned out to be larger than it looked.
+        """
+        topic = self._topic(wanted)
+        if topic is not None:
+            await self._open_all([self._opening(data, topic)])
+
     def _take_opened(self, opening: Opening, opened: Opened) -> None:
         self._opened[id(opening.data)] = opened
         self._names_left -= len(opened.record_errors)
@@ -421,7 +420,7 @@ class Appending:
     # --------------------------------------------------------------------------------------- one partition
 
     def _outcome(self, topic: ProduceTopic, data: ProducePartition) -> Append | RefusedBatch | None:
-        """What becomes of one batch. None: it is to be made ready first."""
+        """What becomes of one batch. None: it is to be opened first."""
         try:
             append = self._append(topic, data)
         except RefusedBatch as error:
@@ -432,7 +431,7 @@ class Appending:
         return append
 
     def _append(self, wanted: ProduceTopic, data: ProducePartition) -> Append | None:
-        """None: the batch is to be made ready first. Raises RefusedBatch."""
+        """None: the batch is to be opened first. Raises RefusedBatch."""
         body: ProduceRequest = self._request.body
         if body.acks not in (-1, 0, 1):
             raise RefusedBatch(
@@ -526,11 +525,8 @@ class Appending:
         self, data: ProducePartition, partition: Partition, records: memoryview
     ) -> tuple[memoryview, BatchHeader] | None:
         """The batch (`records` as they were sent) as it is to be appended, and its header; None: it is to be
-        opened in slices, or the partition is about to serve. Raises RefusedBatch: a record has no key, or the
-        batch cannot be read; InvalidBatch.
+        opened in slices. Raises RefusedBatch: a record has no key, or the batch cannot be read; InvalidBatch.
         """
-        if not partition.available and self._waits_for(partition):
-            return None
         topic = partition.topic
         if not self._opens(topic):
             return records, self._trusted(records, topic.settings)

@@ -93,7 +93,8 @@ def compiler_with_librdkafka() -> str:
 
 
 def _c() -> list[str]:
-    program = [compiler_with_librdkafka(), "-Wall", "-Wextra", "-Werror", "-o", "hello", "hello.c", "-lrdkafka"]
+    compiler = compiler_with_librdkafka()
+    program = [compiler, "-Wall", "-Wextra", "-Werror", "-o", "hello", "hello.c", "-lrdkafka"]
     return [str(_built(EXAMPLES / "c", partial(_build, program)) / "hello")]
 
 

@@ -29,6 +29,7 @@ from gateway.log.context import LogContext
 from gateway.log.idempotence.state import ProducerState
 from gateway.log.partition import Partition
 from gateway.log.topic import Topic
+from gateway.produce.coming import Coming
 from mesh.producer import Producer
 from mesh.protocol.writer import Writer
 from tests.entries import address_of
@@ -163,6 +164,7 @@ class FakeLog:
             deliver=lambda: None,
             fetch_sessions=FetchSessions(),
             verifier=None,
+            coming=Coming(),
             producer_id_owners=ProducerIdOwners(catalog, ScramUsers(catalog)),
         )
 

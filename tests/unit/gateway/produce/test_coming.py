@@ -1,20 +1,26 @@
-"""A Produce waits a moment for partitions that are about to serve."""
+"""A Produce waits a moment for partitions that are about to serve: for how long, whom that holds up, and what
+is behind a batch that has waited in vain.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from gateway.log import pending
 from gateway.log.idempotence.state import ProducerState
 from gateway.log.partition import Partition
-from gateway.produce.coming import COMING_SECONDS
+from gateway.produce.coming import AGAIN_SECONDS, COMING_SECONDS, LEAST_TIMEOUT_MS
+from gateway.transactions.verifier import Producing
 from tests.unit.gateway.log.fake_log import FakeLog, batch, produce_request
 from tests.unit.gateway.log.test_partition_appends import logged
+from tests.unit.gateway.log.transactional import PID, transactional
 from tests.unit.gateway.produce.test_appending import answered, began, errors
+from wireproto.kafka.errors import ErrorCode
 
 NOT_LEADER = 6
 LONG_MS = 30_000
@@ -64,17 +70,79 @@ def test_a_batch_waits_until_its_partition_serves() -> None:
 
 
 @pytest.mark.parametrize(
-    ("timeout_ms", "seconds"), [(LONG_MS, COMING_SECONDS), (500, 0.25), (0, 0.0), (-1, 0.0)]
+    ("timeout_ms", "seconds"),
+    [
+        (LONG_MS, COMING_SECONDS),
+        (LEAST_TIMEOUT_MS, COMING_SECONDS),
+        (LEAST_TIMEOUT_MS - 1, 0),
+        (0, 0),
+        (-1, 0),
+    ],
 )
-def test_it_waits_a_second_at_most_and_half_of_the_requests_timeout(timeout_ms: int, seconds: float) -> None:
+def test_it_waits_a_second_at_most_if_it_has_as_long_besides(timeout_ms: int, seconds: float) -> None:
     async def body(log: FakeLog) -> None:
         recover(log.partition)
         assert await seconds_until_refused(log, timeout_ms=timeout_ms) == pytest.approx(seconds, abs=0.001)
+        assert log.partition.is_coming == (not seconds), "who does not wait decides for nobody else"
 
     logged(body)
 
 
-def test_several_partitions_share_the_second_and_those_that_serve_are_appended_to() -> None:
+def test_what_has_waited_for_something_else_before_is_not_appended_too_late() -> None:
+    async def body(log: FakeLog) -> None:
+        recover(log.partition)
+        request = produce_request({0: batch(b"value")}, timeout_ms=4000)
+        request.arrived -= 1.5
+        started = trio.current_time()
+        begun, _ = await began(log, request)
+        assert (await errors(begun), trio.current_time()) == ([NOT_LEADER], started)
+        recover(log.topic.partitions[1])
+        assert await seconds_until_refused(log, 1) == pytest.approx(COMING_SECONDS, abs=0.001)
+
+    logged(body, partitions=2)
+
+
+def test_nothing_follows_what_has_waited_in_vain() -> None:
+    async def body(log: FakeLog) -> None:
+        recover(log.partition)
+        assert await seconds_until_refused(log) == pytest.approx(COMING_SECONDS, abs=0.001)
+        assert await seconds_until_refused(log) == 0
+        serve(log.partition)
+        begun, waits = await began(log, produce_request({0: batch(b"value")}))
+        assert waits == 0
+        await wait_all_tasks_blocked()
+        log.acknowledge()
+        assert await errors(begun) == [0]
+
+    logged(body)
+
+
+def test_after_a_vain_wait_nothing_waits_for_a_while() -> None:
+    async def body(log: FakeLog) -> None:
+        recover(*log.topic.partitions)
+        assert await seconds_until_refused(log, 0) == pytest.approx(COMING_SECONDS, abs=0.001)
+        assert await seconds_until_refused(log, 1) == 0
+        await trio.sleep(AGAIN_SECONDS)
+        assert await seconds_until_refused(log, 2) == pytest.approx(COMING_SECONDS, abs=0.001)
+
+    logged(body, partitions=3)
+
+
+def test_all_that_wait_in_vain_together_stop_waiting_together() -> None:
+    async def body(log: FakeLog) -> None:
+        recover(*log.topic.partitions)
+        started = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            for index in (0, 1, 0):
+                nursery.start_soon(seconds_until_refused, log, index)
+        assert trio.current_time() - started == pytest.approx(COMING_SECONDS, abs=0.001)
+        await trio.sleep(AGAIN_SECONDS)
+        assert await seconds_until_refused(log, 2) == pytest.approx(COMING_SECONDS, abs=0.001)
+
+    logged(body, partitions=3)
+
+
+def test_several_partitions_share_the_second_and_those_that_serve_are_appended_to_then() -> None:
     async def body(log: FakeLog) -> None:
         recover(*log.topic.partitions[:2])
         request = produce_request({index: batch(b"value") for index in range(3)}, timeout_ms=LONG_MS)
@@ -97,7 +165,7 @@ def test_all_that_a_request_waits_for_is_asked_for_first() -> None:
 
         async def serve_what_was_asked_for() -> None:
             await wait_all_tasks_blocked()
-            assert asked == [0, 2]
+            assert asked == [2, 0], "who is asked for last comes first"
             serve(log.topic.partitions[0])
             serve(log.topic.partitions[2])
 
@@ -119,7 +187,7 @@ def test_one_that_waits_for_stores_is_not_waited_for() -> None:
         request = produce_request({0: batch(b"value")}, timeout_ms=LONG_MS)
         begun, waits = await began(log, request)
         assert (waits, await errors(begun)) == (0, [NOT_LEADER])
-        serve(log.partition)  # it has come back: a later recovery may be a short one
+        serve(log.partition)
         recover(log.partition)
         assert await seconds_until_refused(log) == pytest.approx(COMING_SECONDS, abs=0.001)
 
@@ -149,6 +217,26 @@ def test_the_wait_ends_when_it_is_not_about_to_serve_any_more(leaves: str) -> No
     logged(body)
 
 
+def test_what_is_given_away_meanwhile_is_answered_when_it_is_known_who_leads() -> None:
+    async def body(log: FakeLog) -> None:
+        recover(log.partition)
+
+        async def give() -> None:
+            await wait_all_tasks_blocked()
+            log.partition.given()
+
+        started = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(give)
+            begun, _ = await began(log, produce_request({0: batch(b"value")}, timeout_ms=LONG_MS))
+        assert not begun.ready.is_set()
+        log.partition.led_elsewhere(7)
+        assert await errors(begun) == [NOT_LEADER]
+        assert trio.current_time() - started < COMING_SECONDS / 2
+
+    logged(body)
+
+
 def test_what_is_gained_again_is_waited_for_again() -> None:
     async def body(log: FakeLog) -> None:
         partition = log.partition
@@ -166,5 +254,65 @@ def test_a_partition_that_was_never_recovered_is_waited_for() -> None:
     async def body(log: FakeLog) -> None:
         log.topic.partitions.append(Partition(log.context, log.topic, 1))
         assert await seconds_until_refused(log, 1) == pytest.approx(COMING_SECONDS, abs=0.001)
+
+    logged(body)
+
+
+def test_a_transactional_batch_is_asked_about_once_its_partition_serves() -> None:
+    """Of one that does not serve nothing can be asked: the batch would be refused although it has waited."""
+
+    class Coordinator:
+        def cost(self, *_: object, **__: object) -> int:
+            return 0
+
+        async def check(
+            self, who: Producing, partitions: Collection[tuple[str, int]], _client: str
+        ) -> dict[tuple[str, int], ErrorCode]:
+            assert log_of[0].partition.available
+            assert who[:3] == ("tx", PID, 0)
+            return dict.fromkeys(partitions, ErrorCode.NONE)
+
+    log_of: list[FakeLog] = []
+
+    async def body(log: FakeLog) -> None:
+        log_of.append(log)
+        log.broker.verifier = Coordinator()
+        recover(log.partition)
+        request = produce_request({0: transactional()}, timeout_ms=LONG_MS)
+        request.body.transactional_id = "tx"
+
+        async def serve_soon() -> None:
+            await wait_all_tasks_blocked()
+            serve(log.partition)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve_soon)
+            begun, _ = await began(log, request)
+        await wait_all_tasks_blocked()
+        log.acknowledge()
+        assert await errors(begun) == [0]
+
+    logged(body)
+
+
+def test_without_acks_it_waits_for_room_after_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(log: FakeLog) -> None:
+        monkeypatch.setattr(pending, "MAX_WINDOW_RECORDS", 1)
+        recover(log.partition)
+        appended: list[int] = []
+
+        async def send() -> None:
+            await began(log, produce_request({0: batch(b"value")}, acks=0, timeout_ms=LONG_MS))
+            appended.append(log.partition.next_offset)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(send)
+            await wait_all_tasks_blocked()
+            serve(log.partition)
+            for count in (1, 2, 3):
+                await wait_all_tasks_blocked()
+                assert (len(appended), log.partition.next_offset) == (count, count)
+                log.acknowledge()
 
     logged(body)
