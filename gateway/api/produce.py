@@ -1,7 +1,7 @@
 """Produce (key 0), versions 3 to 13; advertised from 0, as Kafka does.
 
-Behaviour: partition by partition is checked and appended in request order, at once most of the time (`begin`;
-`gateway.produce.appending` says what it waits for); the answer waits until every append has the durability
+Behaviour: partitions are checked and appended in request order, usually at once (`begin`;
+`gateway.produce.appending` says what that waits for); the answer waits until every append has the durability
 that `acks` asks for, or the request's timeout (MAX_TIMEOUT_MS at most), counted from its arrival, is over.
 Errors are per partition. acks=0 is never answered; if an append failed the connection is closed, as Kafka
 does, so that the client looks again; but while there is no room such a request waits, and its client with it.

@@ -366,7 +366,7 @@ class Partition:
 
     def room_for(self, size: int) -> bool:
         """Whether `append` would take a batch of `size` bytes, or refuse it for another reason than room."""
-        return not self.available or (not self.is_leaving and self._pending.has_room(size))
+        return not self.is_leaving and (not self.available or self._pending.has_room(size))
 
     async def wait_for_room(self, size: int) -> None:
         """Return when there is `room_for` a batch of `size` bytes."""
@@ -512,7 +512,7 @@ class Partition:
         self.recovery_takes_long()
 
     def recovery_takes_long(self) -> None:
-        """Nobody waits for it from now on, until it serves or is recovered for another reason."""
+        """Nobody waits for it from now on, until it serves or is gained anew."""
         self.takes_long = True
         self._pending.make_room()
 

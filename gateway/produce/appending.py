@@ -12,10 +12,12 @@ turn. What its client sends on waits meanwhile: order stays.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
+
+import trio
 
 from gateway.cluster.producer_id_owners import MAX_OWNER_CHARS
 from gateway.common.costs import (
@@ -222,13 +224,15 @@ class Appending:
         """Wait for what has to be waited for before anything is appended."""
         body: ProduceRequest = self._request.body
         large = body.elements > BREATH
+        has_waited = False
         while True:
             if large:
                 await self._charge_look(body.elements * LOOKED)
-            wait = self._to_wait_for()
+            wait = self._to_wait_for() or (self._closed_gate() if has_waited else None)
             if wait is None:
                 break
             await wait  # what was there before it may be gone when it is over
+            has_waited = True
 
     async def _append_all(self) -> None:
         body: ProduceRequest = self._request.body
@@ -309,11 +313,24 @@ class Appending:
         else:
             self._has_room = False
 
-    async def _wait_for(self, coming: Sequence[Partition]) -> None:
-        await self._charge_look(len(coming) * LOOKED)
-        body: ProduceRequest = self._request.body
-        half = self._request.arrived + body.timeout_ms / 2000
-        await self._request.wait(partial(self._coming.wait_for, coming, half))
+    @property
+    def _append_by(self) -> float:
+        """When it is to be appended: the other half of the request's time is for that to become durable."""
+        return (self._request.arrived + self._completion.deadline) / 2
+
+    def _closed_gate(self) -> Awaitable[None] | None:
+        """The gate that was open when the request came may be closed now: to refuse it for that would have
+        what is behind it pass at the open gate before it comes again.
+        """
+        gate, left = self._broker.context.window_gate, self._append_by - trio.current_time()
+        return None if gate.is_open or left <= 0 else self._request.wait(partial(gate.wait, left))
+
+    async def _wait_for(self, coming: Collection[Partition]) -> None:
+        """All that wait for one partition go on at the same moment: each in its turn."""
+        work, cost = self._request.work, len(coming) * PRODUCED_BATCH
+        await self._request.wait(partial(work.turn, cost))
+        await self._coming.wait_for(coming, self._append_by)
+        await work.turn(cost)
 
     async def _charge_look(self, cost: int) -> None:
         """Before all partitions of a large request are looked at: it may be once for each of them."""
@@ -330,7 +347,7 @@ class Appending:
         body: ProduceRequest = self._request.body
         if body.acks == 0 and (room := self._missing_room()) is not None:
             return self._request.wait_for_room(room)
-        coming: list[Partition] = []
+        coming: dict[Partition, None] = {}
         openings: list[Opening] = []
         for wanted in body.topics:
             topic = self._topic(wanted)
@@ -342,7 +359,7 @@ class Appending:
                 if not records or not 0 <= index < len(partitions):
                     continue
                 if not partitions[index].available and partitions[index].is_coming:
-                    coming.append(partitions[index])
+                    coming[partitions[index]] = None
                 if opens and not (is_remade(records, settings) or is_small(records, settings)):
                     openings.append(self._opening(data, topic))
         if self._opened:
