@@ -153,6 +153,7 @@ class Partition:
     def _set_state(self, state: PartitionState) -> None:
         self._state = state
         self.available = state is PartitionState.READY
+        self._pending.make_room()
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -529,7 +530,6 @@ class Partition:
         self.producers.begin(producers, self.next_offset)
         self._settle_transactions()
         self._set_state(PartitionState.READY)
-        self._pending.make_room()
         self.listeners.tell_all(self)
 
     def withhold(self, reason: str) -> None:
@@ -557,7 +557,6 @@ class Partition:
             if not append.done:
                 append.finish(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason)
         self.listeners.tell_all(self)
-        self._pending.make_room()
 
     def leave(self) -> None:
         """It is about to be led elsewhere: what is appended becomes durable, and nothing more is."""
@@ -592,7 +591,6 @@ class Partition:
         self.is_leaving = True
         self._set_state(PartitionState.ELSEWHERE)
         self.reason = LED_ELSEWHERE
-        self._pending.make_room()
 
     def gained(self, leader_epoch: int) -> None:
         """This gateway leads it from now on, under this leader epoch; recovery follows. Where it could not be

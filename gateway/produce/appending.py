@@ -12,7 +12,7 @@ turn. What its client sends on waits meanwhile: order stays.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
@@ -191,10 +191,10 @@ class Appending:
                 self._refuse_all(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
                 return
             await self._deny_topics()
+        await self._get_ready()  # of a partition that does not serve yet nothing can be asked
         if body.transactional_id is None:
             await self._append_all()
             return
-        await self._get_ready()  # of a partition that does not serve yet nothing can be asked
         verification = self._verification = self._verification_of(body)
         try:
             await self._verify(verification)
@@ -219,6 +219,7 @@ class Appending:
                 self._verifier.cost(body.transactional_id, body.elements, adds=verification.adds)
             )
             await self._request.wait(partial(verification.ask, self._verifier))
+            await self._get_ready()  # again: it has waited
 
     async def _get_ready(self) -> None:
         """Wait for what has to be waited for before anything is appended."""
@@ -236,7 +237,6 @@ class Appending:
 
     async def _append_all(self) -> None:
         body: ProduceRequest = self._request.body
-        await self._get_ready()
         # Judged again only after a wait, and never for the better: the second batch of a producer would
         # overtake the first.
         self._has_room = self._broker.context.window_gate.is_open
@@ -325,12 +325,12 @@ class Appending:
         gate, left = self._broker.context.window_gate, self._append_by - trio.current_time()
         return None if gate.is_open or left <= 0 else self._request.wait(partial(gate.wait, left))
 
-    async def _wait_for(self, coming: Collection[Partition]) -> None:
+    async def _wait_for(self, coming: Sequence[Partition]) -> None:
         """All that wait for one partition go on at the same moment: each in its turn."""
-        work, cost = self._request.work, len(coming) * PRODUCED_BATCH
-        await self._request.wait(partial(work.turn, cost))
-        await self._coming.wait_for(coming, self._append_by)
-        await work.turn(cost)
+        cost = len(coming) * PRODUCED_BATCH
+        await self._charge_look(cost)
+        await self._request.wait(partial(self._coming.wait_for, coming, self._append_by))
+        await self._request.work.turn(cost)
 
     async def _charge_look(self, cost: int) -> None:
         """Before all partitions of a large request are looked at: it may be once for each of them."""
@@ -362,10 +362,10 @@ class Appending:
                     coming[partitions[index]] = None
                 if opens and not (is_remade(records, settings) or is_small(records, settings)):
                     openings.append(self._opening(data, topic))
+        if coming and body.timeout_ms >= LEAST_TIMEOUT_MS:
+            return self._wait_for(list(coming))
         if self._opened:
             openings = [one for one in openings if not self._is_open(one.data, one.settings)]
-        if coming and body.timeout_ms >= LEAST_TIMEOUT_MS:
-            return self._wait_for(coming)
         return self._request.wait(partial(self._open_all, openings)) if openings else None
 
     def _missing_room(self) -> Callable[[], Awaitable[None]] | None:

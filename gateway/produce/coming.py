@@ -17,7 +17,7 @@ other.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from math import inf
 from typing import Final
 
@@ -43,23 +43,20 @@ class Coming:
     def __init__(self) -> None:
         self._again_at = -inf
 
-    async def wait_for(self, partitions: Collection[Partition], until: float) -> None:
+    async def wait_for(self, partitions: Sequence[Partition], until: float) -> None:
         """Return when none of them is coming any more: each serves, or does not and nobody waits for it. By
         `until` the request is to be appended.
         """
         now = trio.current_time()
         waits = now >= self._again_at and now < until
         if waits:
-            for partition in reversed(tuple(partitions)):  # who is asked for last comes first
+            for partition in reversed(partitions):  # who is asked for last comes first
                 partition.asked_for()
             with trio.move_on_at(min(now + COMING_SECONDS, until)):
                 for partition in partitions:
-                    if partition.is_coming:
-                        await partition.wait_until_it_comes()
-        is_vain = False
+                    await partition.wait_until_it_comes()
         for partition in partitions:
             if partition.is_coming:
                 partition.recovery_takes_long()
-            is_vain = is_vain or partition.takes_long
-        if is_vain and waits:
+        if waits and any(partition.takes_long for partition in partitions):
             self._again_at = trio.current_time() + AGAIN_SECONDS

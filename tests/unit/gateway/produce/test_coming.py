@@ -11,6 +11,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from gateway.common.handlers import Request
 from gateway.log import pending
 from gateway.log.idempotence.state import ProducerState
 from gateway.log.partition import Partition
@@ -19,7 +20,7 @@ from gateway.transactions.verifier import Producing
 from tests.unit.gateway.log.fake_log import FakeLog, batch, produce_request
 from tests.unit.gateway.log.test_partition_appends import logged
 from tests.unit.gateway.log.transactional import PID, transactional
-from tests.unit.gateway.produce.test_appending import answered, began, errors
+from tests.unit.gateway.produce.test_appending import Begun, answered, began, errors
 from wireproto.kafka.errors import ErrorCode
 
 NOT_LEADER = 6
@@ -35,6 +36,27 @@ def recover(*partitions: Partition) -> None:
 
 def serve(partition: Partition) -> None:
     partition.begin_serving(ProducerState())
+
+
+async def begun_beside(log: FakeLog, request: Request, act: Callable[[], object]) -> Begun:
+    """`act` is called once the request waits."""
+
+    async def act_then() -> None:
+        await wait_all_tasks_blocked()
+        act()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(act_then)
+        begun, waits = await began(log, request)
+    assert waits
+    return begun
+
+
+async def assert_is_kept(log: FakeLog, begun: Begun) -> None:
+    """It was appended, and its store acknowledges it."""
+    await wait_all_tasks_blocked()
+    log.acknowledge()
+    assert await errors(begun) == [0]
 
 
 async def seconds_until_refused(log: FakeLog, *indexes: int, timeout_ms: int = LONG_MS) -> float:
@@ -113,9 +135,7 @@ def test_nothing_follows_what_has_waited_in_vain() -> None:
         serve(log.partition)
         begun, waits = await began(log, produce_request({0: batch(b"value")}))
         assert waits == 0
-        await wait_all_tasks_blocked()
-        log.acknowledge()
-        assert await errors(begun) == [0]
+        await assert_is_kept(log, begun)
 
     logged(body)
 
@@ -166,8 +186,7 @@ def test_all_that_a_request_waits_for_is_asked_for_first() -> None:
         recover(*log.topic.partitions[:3])
         log.topic.partitions[1].recovery_waits("stores are away")
 
-        async def serve_what_was_asked_for() -> None:
-            await wait_all_tasks_blocked()
+        def serve_what_was_asked_for() -> None:
             assert asked == [2, 0], "who is asked for last comes first"
             serve(log.topic.partitions[0])
             serve(log.topic.partitions[2])
@@ -175,9 +194,7 @@ def test_all_that_a_request_waits_for_is_asked_for_first() -> None:
         # 9 is no partition of the topic.
         request = produce_request({index: batch(b"value") for index in (0, 1, 2, 3, 9)}, timeout_ms=LONG_MS)
         started = trio.current_time()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(serve_what_was_asked_for)
-            await began(log, request)
+        await begun_beside(log, request, serve_what_was_asked_for)
         assert trio.current_time() - started < COMING_SECONDS
 
     logged(body, partitions=4)
@@ -240,14 +257,9 @@ def test_what_is_given_away_meanwhile_is_answered_when_it_is_known_who_leads() -
     async def body(log: FakeLog) -> None:
         recover(log.partition)
 
-        async def give() -> None:
-            await wait_all_tasks_blocked()
-            log.partition.given()
-
         started = trio.current_time()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(give)
-            begun, _ = await began(log, produce_request({0: batch(b"value")}, timeout_ms=LONG_MS))
+        request = produce_request({0: batch(b"value")}, timeout_ms=LONG_MS)
+        begun = await begun_beside(log, request, log.partition.given)
         assert not begun.ready.is_set()
         log.partition.led_elsewhere(7)
         assert await errors(begun) == [NOT_LEADER]
@@ -303,36 +315,24 @@ def test_a_partition_that_was_never_recovered_is_waited_for() -> None:
 def test_a_transactional_batch_is_asked_about_once_its_partition_serves() -> None:
     """Of one that does not serve nothing can be asked: the batch would be refused although it has waited."""
 
-    class Coordinator:
-        def cost(self, *_: object, **__: object) -> int:
-            return 0
-
-        async def check(
-            self, who: Producing, partitions: Collection[tuple[str, int]], _client: str
-        ) -> dict[tuple[str, int], ErrorCode]:
-            assert log_of[0].partition.available
-            assert who[:3] == ("tx", PID, 0)
-            return dict.fromkeys(partitions, ErrorCode.NONE)
-
-    log_of: list[FakeLog] = []
-
     async def body(log: FakeLog) -> None:
-        log_of.append(log)
+        class Coordinator:
+            def cost(self, *_: object, **__: object) -> int:
+                return 0
+
+            async def check(
+                self, who: Producing, partitions: Collection[tuple[str, int]], _client: str
+            ) -> dict[tuple[str, int], ErrorCode]:
+                assert log.partition.available
+                assert who[:3] == ("tx", PID, 0)
+                return dict.fromkeys(partitions, ErrorCode.NONE)
+
         log.broker.verifier = Coordinator()
         recover(log.partition)
         request = produce_request({0: transactional()}, timeout_ms=LONG_MS)
         request.body.transactional_id = "tx"
-
-        async def serve_soon() -> None:
-            await wait_all_tasks_blocked()
-            serve(log.partition)
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(serve_soon)
-            begun, _ = await began(log, request)
-        await wait_all_tasks_blocked()
-        log.acknowledge()
-        assert await errors(begun) == [0]
+        begun = await begun_beside(log, request, partial(serve, log.partition))
+        await assert_is_kept(log, begun)
 
     logged(body)
 
@@ -378,9 +378,7 @@ def test_a_gate_that_has_closed_meanwhile_is_waited_for() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(serve_behind_a_closed_gate)
             begun, _ = await began(log, produce_request({0: batch(b"value")}, timeout_ms=LONG_MS))
-        await wait_all_tasks_blocked()
-        log.acknowledge()
-        assert await errors(begun) == [0]
+        await assert_is_kept(log, begun)
 
     logged(body)
 
@@ -389,15 +387,13 @@ def test_it_waits_at_a_closed_gate_for_half_of_its_time() -> None:
     async def body(log: FakeLog) -> None:
         recover(log.partition)
 
-        async def serve_behind_a_closed_gate() -> None:
-            await wait_all_tasks_blocked()
+        def serve_behind_a_closed_gate() -> None:
             log.context.window_gate.close()
             serve(log.partition)
 
         started = trio.current_time()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(serve_behind_a_closed_gate)
-            begun, _ = await began(log, produce_request({0: batch(b"value")}, timeout_ms=6000))
+        request = produce_request({0: batch(b"value")}, timeout_ms=6000)
+        begun = await begun_beside(log, request, serve_behind_a_closed_gate)
         assert await errors(begun) == [ErrorCode.NOT_ENOUGH_REPLICAS]
         assert trio.current_time() - started == pytest.approx(3.0, abs=0.001)
 
