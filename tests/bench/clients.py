@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from tests.bench.measurement import PER_GB, PER_REQUEST, PER_RUN, Context, Cost
 from tests.bench.servers import Server
@@ -50,6 +50,14 @@ def create_topic(
     new = NewTopic(topic, partitions, 1, config=dict(config or {}))
     for created in admin.create_topics([new], operation_timeout=CREATE_SECONDS).values():
         created.result()
+
+
+def add_partitions(bootstrap: str, topic: str, partitions: int) -> None:
+    """Up to so many in all."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": WARNING})
+    new = NewPartitions(topic, partitions)
+    for added in admin.create_partitions([new], operation_timeout=CREATE_SECONDS).values():
+        added.result()
 
 
 def ask_for_topic(bootstrap: str, topic: str) -> None:

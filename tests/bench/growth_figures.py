@@ -36,6 +36,8 @@ TRANSACTIONAL_IDS = (1_000, 10_000, 100_000)
 RATE = 400
 """Records a second, one at a time for each client: what is measured is a server that is not full."""
 CLIENTS = 4
+MADE_AT_ONCE = 5_000
+"""Partitions that one request makes: both servers refuse 10,000."""
 ALL_SERVE_SECONDS = 600.0
 IDLE_SECONDS = 3.0
 ASKED_IDS = 500
@@ -160,7 +162,9 @@ def transactional_ids(context: Context) -> Iterator[Measurement]:
 
 
 def _make(context: Context, partitions: int, config: dict[str, str] | None = None) -> None:
-    clients.create_topic(context.bootstrap, "grown", partitions, config)
+    clients.create_topic(context.bootstrap, "grown", min(partitions, MADE_AT_ONCE), config)
+    if partitions > MADE_AT_ONCE:
+        clients.add_partitions(context.bootstrap, "grown", partitions)
     await_leaders(context.bootstrap, {"grown": partitions}, ALL_SERVE_SECONDS)
 
 
