@@ -11,7 +11,7 @@ Decoding is Python, record by record: never on the event loop.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from wireproto.records.compression import MAX_DECOMPRESSED_BYTES, compress
 from wireproto.records.errors import invalid
@@ -29,8 +29,6 @@ from wireproto.records.varint import read_varint, read_varlong, write_varint
 
 Keep: TypeAlias = Callable[[int, bytes | None, bool], bool]
 """(offset, key, whether it has a value) -> whether the record stays."""
-
-_NULL: Final = -1
 
 
 class Place(NamedTuple):
@@ -124,17 +122,17 @@ def _walk(header: BatchHeader, body: Buffer) -> Iterator[Place]:
             raise invalid(f"a record's offset delta {offset_delta} is outside the batch's {last_delta}")
         key_bytes, position = read_varint(body, position, end)
         key = None
-        if key_bytes != _NULL:
-            if not 0 <= key_bytes <= end - position:
+        if key_bytes >= 0:
+            if key_bytes > end - position:
                 raise invalid(f"a key of {key_bytes} bytes where {end - position} are left")
             key = bytes(body[position : position + key_bytes])
             position += key_bytes
         value_bytes, position = read_varint(body, position, end)
-        if value_bytes < _NULL or value_bytes > end - position:
+        if value_bytes > end - position:
             raise invalid(f"a value of {value_bytes} bytes where {end - position} are left")
         expect_readable_rest(body, position + max(0, value_bytes), end, header, timestamp_delta)
         offset = header.base_offset + offset_delta
-        yield Place(start, record, end, behind, timestamp_delta, offset, key, value_bytes != _NULL)
+        yield Place(start, record, end, behind, timestamp_delta, offset, key, value_bytes >= 0)
         position = end
     if position != len(body):
         raise invalid(f"{len(body) - position} bytes after the last record")

@@ -8,6 +8,8 @@ tools and tests.
              | header count varint | headers: key length varint, key (UTF-8), value length varint (-1: null),
              value
 
+Any other negative length is null, too, as Kafka reads it (`DefaultRecord.readFrom`).
+
 This inflates and decodes each record in Python: never on the event loop for batches of any size.
 """
 
@@ -243,8 +245,8 @@ def _read_headers(body: Buffer, position: int, end: int) -> tuple[list[tuple[str
 
 def _read_nullable_bytes(body: Buffer, position: int, end: int) -> tuple[bytes | None, int]:
     length, position = read_varint(body, position, end)
-    if length == -1:
+    if length < 0:
         return None, position
-    if not 0 <= length <= end - position:
+    if length > end - position:
         raise invalid(f"a field of {length} bytes where {end - position} are left")
     return bytes(body[position : position + length]), position + length

@@ -14,8 +14,6 @@ from wireproto.records.varint import read_varint
 MIN_HEADER_BYTES = 2
 """Bytes of the smallest header: the lengths of its key and its value."""
 
-_NULL = -1
-
 
 class Outline(NamedTuple):
     """One record. `timestamp` is in ms since 1970, -1 for none. `key` and `value` are views of the body, and
@@ -69,8 +67,8 @@ def first_headers(body: Buffer, record: Outline, most: int) -> list[tuple[memory
 
 def _field(view: memoryview, position: int, end: int) -> tuple[memoryview | None, int]:
     length, position = read_varint(view, position, end)
-    if length == _NULL:
+    if length < 0:
         return None, position
-    if not 0 <= length <= end - position:
+    if length > end - position:
         raise invalid(f"a field of {length} bytes where {end - position} are left")
     return view[position : position + length], position + length

@@ -5,18 +5,21 @@ Of each record: its length and the lengths within it, and that they fill it exac
 are 0, 1, 2, ...); that its time fits 64 bits; that its headers have names in UTF-8. And that the records end
 where the bytes do.
 
-Where there is a compiled parser (`compiled`), it goes through them and Python only compares what comes out.
+Many records that are alike in form are looked through column by column (`columns`), without an object for any
+of them. Of the others, where there is a compiled parser (`compiled`), it goes through them and Python only
+compares what comes out.
 The parser takes numbers written with more bytes than Kafka reads, and so one record for another. So what it
 found is measured, too: if the records, written as short as can be, take exactly the bytes that are there,
-then they are what every reader finds. Whatever it does not let pass is looked through by our own code, and
-that decides: the outcome is the same with the parser and without, only slower.
+then they are what every reader finds. Whatever neither lets pass is looked through by our own code, and that
+decides: the outcome is the same with them and without, only slower.
 """
 
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Final
 
+from wireproto.records.columns import FEW, Columns
 from wireproto.records.errors import invalid
 from wireproto.records.header import BatchHeader, Buffer
 from wireproto.records.iteration import expect_end, record_bounds
@@ -46,7 +49,6 @@ _PLAIN_DELTA: Final = 1 << 62
 
 _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
-_NULL: Final = -1
 _MORE: Final = 0x80
 
 
@@ -99,6 +101,8 @@ class RecordWalk:
         while self._place < count:
             if self._place:
                 yield
+            if count - self._place >= FEW and (yield from self._by_columns()):
+                continue
             if count - self._place > FEW_RECORDS and (yield from self._by_parser()):
                 continue
             yield from self._one_by_one(min(self._position + WINDOW_BYTES, size))
@@ -106,6 +110,23 @@ class RecordWalk:
         base = self._header.base_timestamp
         if base + self.largest_delta > _INT64_MAX or base + self.smallest_delta < _INT64_MIN:
             raise invalid("a record's timestamp does not fit 64 bits")
+
+    # ------------------------------------------------------------------------------------- by columns
+
+    def _by_columns(self) -> Generator[None, None, bool]:
+        """Look through the next records, as far as they are alike. False: few of them are, if any, and to
+        look for more would cost too much.
+        """
+        paused = began = self._place
+        columns = Columns(self._body[self._position : self._position + WINDOW_BYTES])
+        while taken := columns.take(self._place, self._header.count - self._place):
+            if self._place - paused >= RECORDS_AT_ONCE:
+                paused = self._place
+                yield
+            first = self._place
+            keyless = range(first, first + taken.records) if self._notes_keys and not taken.keyed else ()
+            self._take(taken.records, taken.size, taken.smallest_delta, taken.largest_delta, keyless)
+        return self._place - began >= FEW
 
     # ------------------------------------------------------------------------------------- by the parser
 
@@ -170,7 +191,7 @@ class RecordWalk:
         self._take(count, size, smallest, largest, keyless)
         return True
 
-    def _take(self, count: int, size: int, smallest: int, largest: int, keyless: list[int]) -> None:
+    def _take(self, count: int, size: int, smallest: int, largest: int, keyless: Sequence[int]) -> None:
         """So many records, of so many bytes, passed: the range of their timestamp deltas, and the places of
         those without a key.
         """
@@ -212,7 +233,7 @@ class RecordWalk:
                     left = ELEMENTS_AT_ONCE
             if place != end:
                 raise invalid(f"{end - place} bytes left over in a record")
-            keyless = [self._place] if self._notes_keys and key_bytes == _NULL else []
+            keyless = [self._place] if self._notes_keys and key_bytes < 0 else []
             self._take(1, end - self._position, delta, delta, keyless)
             left -= 1
             if left <= 0:
@@ -223,18 +244,18 @@ class RecordWalk:
 
 
 def _past_field(body: Buffer, position: int, end: int) -> tuple[int, int]:
-    """The length of the bytes at `position`, -1 for null, and the position after them."""
+    """The length of the bytes at `position`, below 0 for null, and the position after them."""
     length, position = read_varint(body, position, end)
-    if length == _NULL:
+    if length < 0:
         return length, position
-    if not 0 <= length <= end - position:
+    if length > end - position:
         raise invalid(f"a field of {length} bytes where {end - position} are left")
     return length, position + length
 
 
 def _past_header(body: Buffer, position: int, end: int) -> int:
     key_bytes, position = _past_field(body, position, end)
-    if key_bytes == _NULL:
+    if key_bytes < 0:
         raise invalid("a record header without a key")
     try:
         str(body[position - key_bytes : position], "utf-8")

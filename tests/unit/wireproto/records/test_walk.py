@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 from kafka.record import MemoryRecords
 
 from wireproto.kafka.errors import ErrorCode
-from wireproto.records import compiled, walk
+from wireproto.records import compaction, compiled, walk
 from wireproto.records.builder import build_batch
 from wireproto.records.errors import InvalidBatch
 from wireproto.records.header import HEADER_BYTES, read_header
 from wireproto.records.iteration import iter_records, record_bounds
+from wireproto.records.keyed import keyed_records
+from wireproto.records.outline import outlines
 from wireproto.records.signing import sign
 from wireproto.records.varint import write_varint
 from wireproto.records.walk import MAX_KEYLESS, RecordWalk
@@ -35,8 +37,9 @@ def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> b
 
 
 def use(parser: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With it for every batch, however small, or not at all."""
+    """With it for every batch, however small, or not at all; and nothing by columns (`test_columns`)."""
     assert compiled.AVAILABLE, "the tests need aiokafka's compiled part"
+    monkeypatch.setattr(walk, "FEW", 1 << 31)
     monkeypatch.setattr(compiled, "AVAILABLE", parser)
     monkeypatch.setattr(walk, "FEW_RECORDS", 0)
 
@@ -155,7 +158,7 @@ GOOD = [record(place) for place in range(6)]
         (6, b"".join(GOOD[:4]) + GOOD[5] + GOOD[4], "a record with the offset delta 5 where 4 is expected"),
         (6, b"".join(GOOD[:5]) + record(5, extra=b"x"), "1 bytes left over in a record"),
         (6, b"".join(GOOD[:5]) + b"\x0c\0\0\x0a\x01\x01\x01", "-1 record headers in 0 bytes"),
-        (6, b"".join(GOOD[:5]) + b"\x0e\0\0\x0a\x03\x01\x00\x00", "a field of -2 bytes where 3 are left"),
+        (6, b"".join(GOOD[:5]) + b"\x0e\0\0\x0a\x08\x01\x00\x00", "a field of 4 bytes where 3 are left"),
         (6, b"".join(GOOD[:5]) + GOOD[5].replace(b"h", b"\xff"), "a record header's key is not UTF-8"),
         (6, b"".join(GOOD[:5]) + record(5, delta=INT64_MAX), "a record's timestamp does not fit 64 bits"),
     ],
@@ -187,6 +190,27 @@ def test_a_records_attributes_are_a_byte_that_every_client_reads_as_one(
     assert isinstance(walked(batch), str) is not good
     if good:
         assert_as_readers_have_it(batch)
+
+
+@pytest.mark.parametrize("null", [b"\x01", b"\x03", b"\x7f", b"\x81\x01"], ids=bytes.hex)
+@pytest.mark.parametrize("field", ["key", "value", "header"])
+def test_any_negative_length_is_null_to_all(field: str, null: bytes, parser: bool) -> None:
+    """As in Kafka; and so a record that passes can be read by look-ups and compaction as well."""
+    parts = {"key": b"\x02k", "value": b"\x04vv", "header": b"\x02w"} | {field: null}
+    body = b"\0\0" + varint(3) + parts["key"] + parts["value"] + b"\x02\x02h" + parts["header"]
+    batch = of(6, b"".join([*GOOD[:3], varint(len(body)) + body, *GOOD[4:]]))
+    assert_as_readers_have_it(batch)
+    found = walked(batch)
+    assert not isinstance(found, str)
+    assert found[0].keyless == ([3] if field == "key" else [])
+    read = list(iter_records(batch))[3]
+    fields = {"key": read.key, "value": read.value, "header": read.headers[0][1]}
+    assert fields == {"key": b"k", "value": b"vv", "header": b"w"} | {field: None}
+    compacted = list(compaction.walk(batch))[3]
+    assert (compacted.key, compacted.has_value) == (read.key, read.value is not None)
+    assert keyed_records(batch)[3] == (3, read.key, read.value)
+    shown = list(outlines(batch[HEADER_BYTES:], read_header(batch)))[3]
+    assert (shown.key, shown.value) == (read.key, read.value)
 
 
 def test_spare_bytes_do_not_make_room_for_what_nobody_sees(monkeypatch: pytest.MonkeyPatch) -> None:
