@@ -17,6 +17,9 @@ each record
 
 Where a record begins is known only from the lengths of those before it: that is the one loop, a tenth of a
 microsecond for each. Records that have all the same size are found without it.
+
+A producer may write records of which few at a time are alike, and each look would be at many for the sake of
+few. So after `MAX_CHANGES` changes of form nothing more of the batch is looked at here.
 """
 
 import sys
@@ -24,18 +27,22 @@ from typing import Final, NamedTuple
 
 from wireproto.records.header import Buffer
 
-AT_ONCE: Final = 2000
-"""Records that are looked through together, at the most: a third of a millisecond."""
-
 FEW: Final = 256
 """For fewer records it does not pay."""
 
-FEW_AT_ONCE: Final = 32
-"""Fewer than these are hardly worth a look of their own ..."""
-MAX_FEW: Final = 3
-"""... but may be taken so often in one window: a number of those behind them takes a byte more."""
+AT_ONCE: Final = 2000
+"""Records that are looked through together, at the most: a third of a millisecond."""
+
+MAX_CHANGES: Final = 3
+"""How often the form may change within a batch. Two are common: a time that grows takes one more byte 64 ms
+and eight seconds after the first."""
+
+WINDOW_BYTES: Final = 128 * 1024
+"""Bytes that are copied at a time."""
 
 _MAX_KEY_BYTES: Final = 63
+"""So that its length takes one byte."""
+
 _MAX_FRONT_BYTES: Final = 96
 """Bytes in front of a value, at the most: 13 of numbers, and a key."""
 
@@ -53,6 +60,7 @@ _LOW_BITS: Final = bytes(byte & 0x7F for byte in range(0x100))
 _WITH_HIGH_BIT: Final = bytes(byte | 0x80 for byte in range(0x100))
 
 _HIGH_BIT: Final = 0x80
+"""Of a number's byte: another one follows."""
 _NULL: Final = 1
 """A length of -1 as it is written."""
 _MAX_NUMBER_BYTES: Final = 3
@@ -110,42 +118,63 @@ class _Rows(NamedTuple):
 
 
 class Columns:
-    """Looks through the records at the start of `window`, some at a time."""
+    """Looks through the records of one batch, whose inflated records are `body`, some at a time."""
 
-    __slots__ = ("_data", "_end", "_few_left", "_position")
+    __slots__ = ("_begin", "_body", "_changes_left", "_data", "_end", "_position", "looked_at")
 
-    def __init__(self, window: Buffer) -> None:
-        # A row begins a byte before its record, and may go on behind the last one.
-        self._data = b"".join((b"\0", window, bytes(_MAX_FRONT_BYTES)))
-        self._position = 0
-        self._end = len(window)
-        self._few_left = MAX_FEW
-
-    def take(self, place: int, count: int) -> Taken | None:
-        """Look through the next records, `count` at the most, of which the first has the offset delta
-        `place`. None: it cannot be told here, or not of enough of them; or there are none.
+    def __init__(self, body: Buffer) -> None:
+        self._body = body
+        self._begin = self._end = self._position = 0
+        self._data = b""
+        """A window of the body: the byte in front of it, which no one reads, and zeros for rows that go on
+        behind its last record. `_begin` is where in the body it begins, `_position` a record's in it, and
+        `_end` its size.
         """
-        form = self._form(place) if count else None
+        self._changes_left = MAX_CHANGES
+        self.looked_at = 0
+        """Records, those not taken among them."""
+
+    def take(self, position: int, place: int, count: int) -> Taken | None:
+        """Look through some of the next `count` records, of which the first begins at `position` and has the
+        offset delta `place`. None: it cannot be told here.
+        """
+        form = self._next_form(position, place) if self._changes_left else None
         if form is None:
             return None
         most = min(count, AT_ONCE, _OFFSET_STEPS[form.offset - 1] - place, _PLACES - place % _PLACES)
         rows = self._rows(form, most)
         alike = _of_one_form(rows, form)
-        if alike < min(FEW_AT_ONCE, count):
-            if not self._few_left:
-                return None
-            self._few_left -= 1
+        self.looked_at += rows.records
         if alike < rows.records:
+            self._changes_left -= 1
             rows = self._rows(form, alike)
+            self.looked_at += rows.records
         deltas = _deltas(rows, form)
         end = self._position + rows.size
         if deltas is None or self._data[end] or not _are_right(rows, form, place):
             return None
-        self._position = end
         return Taken(rows.records, rows.size, *deltas, form.keyed)
 
+    def _next_form(self, position: int, place: int) -> _Form | None:
+        """That of the record there; None if it is not one to look for."""
+        self._have(position, _MAX_FRONT_BYTES)
+        form = self._form(place)
+        if form is None:
+            return None
+        self._have(position, form.size)
+        return form if self._position + form.size <= self._end else None
+
+    def _have(self, position: int, size: int) -> None:
+        """Go to `position`, with so many bytes from there on in the window, if the body has them."""
+        behind = self._begin + self._end
+        if position + size > behind and behind < len(self._body):
+            window = self._body[position : position + WINDOW_BYTES]
+            self._data = b"".join((b"\0", window, bytes(_MAX_FRONT_BYTES)))
+            self._begin, self._end = position, len(window)
+        self._position = position - self._begin
+
     def _form(self, place: int) -> _Form | None:
-        """That of the next record; None if it is not one to look for."""
+        """That of the record at `_position`, as far as it is in the window."""
         row = self._data[self._position : self._position + 1 + _MAX_FRONT_BYTES]
         length = _number_bytes(row, 1)
         if length > len(_STEPS) or place >= _OFFSET_STEPS[-1]:
@@ -157,7 +186,7 @@ class Columns:
         at_key = 2 + length + delta + offset
         key = row[at_key]
         keyed = key != _NULL
-        if self._position + size > self._end or (keyed and (key & 1 or key > 2 * _MAX_KEY_BYTES)):
+        if keyed and (key & 1 or key > 2 * _MAX_KEY_BYTES):
             return None
         key = key >> 1 if keyed else 0
         value = _number_bytes(row, at_key + 1 + key)

@@ -8,7 +8,8 @@ tools and tests.
              | header count varint | headers: key length varint, key (UTF-8), value length varint (-1: null),
              value
 
-Any other negative length is null, too, as Kafka reads it (`DefaultRecord.readFrom`).
+Any other negative length of a key or value is null, too, as Kafka reads it (`DefaultRecord.readFrom`); of a
+header's key it is refused.
 
 This inflates and decodes each record in Python: never on the event loop for batches of any size.
 """

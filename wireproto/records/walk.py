@@ -1,5 +1,6 @@
 """All records of a batch that a producer sent, looked through before it enters a log: what passes here is
-read whole by `iter_records` and by every client.
+read whole by `iter_records` and by every client. (With one exception that Kafka makes as well: a negative
+length other than -1 is null to most of them, and librdkafka stops there.)
 
 Of each record: its length and the lengths within it, and that they fill it exactly; its place (offset deltas
 are 0, 1, 2, ...); that its time fits 64 bits; that its headers have names in UTF-8. And that the records end
@@ -26,7 +27,7 @@ from wireproto.records.iteration import expect_end, record_bounds
 from wireproto.records.varint import read_varint, read_varlong
 
 RECORDS_AT_ONCE: Final = 2000
-"""Records between two pauses where the compiled parser reads them: a millisecond."""
+"""Records between two pauses where the compiled parser reads them, a millisecond, or columns do."""
 
 ELEMENTS_AT_ONCE: Final = 1000
 """Records and headers between two pauses where Python reads them: two milliseconds."""
@@ -61,6 +62,7 @@ class RecordWalk:
 
     __slots__ = (
         "_body",
+        "_columns",
         "_header",
         "_notes_keys",
         "_place",
@@ -75,6 +77,7 @@ class RecordWalk:
     def __init__(self, header: BatchHeader, body: Buffer, *, notes_keys: bool = False) -> None:
         self._header = header
         self._body = body
+        self._columns: Columns | None = None
         self._notes_keys = notes_keys
         self._place = 0
         """Records that were looked through."""
@@ -101,8 +104,8 @@ class RecordWalk:
         while self._place < count:
             if self._place:
                 yield
-            if count - self._place >= FEW and (yield from self._by_columns()):
-                continue
+            if count - self._place >= FEW:
+                yield from self._by_columns()
             if count - self._place > FEW_RECORDS and (yield from self._by_parser()):
                 continue
             yield from self._one_by_one(min(self._position + WINDOW_BYTES, size))
@@ -113,20 +116,21 @@ class RecordWalk:
 
     # ------------------------------------------------------------------------------------- by columns
 
-    def _by_columns(self) -> Generator[None, None, bool]:
-        """Look through the next records, as far as they are alike. False: few of them are, if any, and to
-        look for more would cost too much.
-        """
-        paused = began = self._place
-        columns = Columns(self._body[self._position : self._position + WINDOW_BYTES])
-        while taken := columns.take(self._place, self._header.count - self._place):
-            if self._place - paused >= RECORDS_AT_ONCE:
-                paused = self._place
-                yield
-            first = self._place
-            keyless = range(first, first + taken.records) if self._notes_keys and not taken.keyed else ()
+    def _by_columns(self) -> Iterator[None]:
+        """Look through the next records, as far as they are alike."""
+        if self._columns is None:
+            self._columns = Columns(self._body)
+        columns = self._columns
+        paused = columns.looked_at
+        while (left := self._header.count - self._place) and (
+            taken := columns.take(self._position, self._place, left)
+        ):
+            first, behind = self._place, self._place + taken.records
+            keyless = range(first, behind) if self._notes_keys and not taken.keyed else ()
             self._take(taken.records, taken.size, taken.smallest_delta, taken.largest_delta, keyless)
-        return self._place - began >= FEW
+            if columns.looked_at - paused >= RECORDS_AT_ONCE:
+                paused = columns.looked_at
+                yield
 
     # ------------------------------------------------------------------------------------- by the parser
 

@@ -21,8 +21,9 @@ from tests.unit.wireproto.records.test_walk import (
 )
 from wireproto.records import columns, walk
 from wireproto.records.builder import build_batch
-from wireproto.records.columns import AT_ONCE, FEW, Columns, Taken
-from wireproto.records.header import HEADER_BYTES, Buffer, read_header
+from wireproto.records.columns import AT_ONCE, MAX_CHANGES, Columns, Taken
+from wireproto.records.header import HEADER_BYTES, BatchHeader, read_header
+from wireproto.records.iteration import decode_record, record_bounds
 from wireproto.records.walk import RecordWalk
 
 Fields = tuple[bytes | None, bytes, int]
@@ -39,8 +40,10 @@ def taken(batch: bytes) -> list[Taken]:
     found: list[Taken] = []
     count = read_header(batch).count
     made = Columns(memoryview(batch)[HEADER_BYTES:])
-    while one := made.take(sum(each.records for each in found), count - sum(each.records for each in found)):
+    place = position = 0
+    while place < count and (one := made.take(position, place, count - place)):
         found.append(one)
+        place, position = place + one.records, position + one.size
     return found
 
 
@@ -90,6 +93,21 @@ def test_what_is_alike_is_taken_whole(shape: str) -> None:
     assert_as_readers_have_it(batch)
 
 
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, Taken | None]]:
+    """Of all walks from now on: how many records each look was at, and what came of it."""
+    found: list[tuple[int, Taken | None]] = []
+    take = Columns.take
+
+    def noted(self: Columns, position: int, place: int, count: int) -> Taken | None:
+        before = self.looked_at
+        taken = take(self, position, place, count)
+        found.append((self.looked_at - before, taken))
+        return taken
+
+    monkeypatch.setattr(Columns, "take", noted)
+    return found
+
+
 def test_the_walk_takes_what_columns_cannot_tell_by_other_means(monkeypatch: pytest.MonkeyPatch) -> None:
     """And goes on by columns in the next window."""
     fields: list[Fields] = [
@@ -99,50 +117,61 @@ def test_the_walk_takes_what_columns_cannot_tell_by_other_means(monkeypatch: pyt
         *[(None, value(size), n % 50) for n, size in enumerate(mixed(5000, 80, 200))],
     ]
     batch = batch_of(fields)
-    by_columns: list[int] = []
-    take = Columns.take
-
-    def noted(self: Columns, place: int, count: int) -> Taken | None:
-        found = take(self, place, count)
-        if found:
-            by_columns.append(found.records)
-        return found
-
-    monkeypatch.setattr(Columns, "take", noted)
+    looked = looks(monkeypatch)
     found = walked(batch)
     assert not isinstance(found, str)
     made, pauses = found
-    assert sum(by_columns[:2]) == 500
-    assert sum(by_columns[2:]) >= 3000
+    by_columns = [each.records if each else 0 for _, each in looked]
+    assert by_columns[:3] == [64, 436, 0]
+    assert sum(by_columns[3:]) >= 3000
     assert pauses >= 2
     keyless = [place for place, (key, _, _) in enumerate(fields) if key is None]
     assert (made.keyless, made.keyless_count) == (keyless, len(keyless))
     assert (made.smallest_delta, made.largest_delta) == (0, 49)
 
 
+def test_windows_are_looked_through_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where fewer records than make columns worth while fit into one."""
+    looked = looks(monkeypatch)
+    assert not isinstance(walked(batch_of([(None, value(1000 + n % 3), 0) for n in range(1000)])), str)
+    assert sum(each.records for _, each in looked if each) == 1000
+
+
 def test_large_batches_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RecordWalk, "_by_parser", None)
-    found = walked(batch_of([(None, b"v", 0)] * 10_000))
+    for size in (1, 2):  # of one size, and not
+        found = walked(batch_of([(None, b"v" * (n % size), 0) for n in range(10_000)]))
+        assert not isinstance(found, str)
+        made, pauses = found
+        assert pauses >= 10_000 // walk.RECORDS_AT_ONCE - 1
+        assert made.keyless_count == 10_000
+
+
+@pytest.mark.parametrize("run", [1, 2, 31, 32, 33, 64, 128, 250, 256, 500])
+@pytest.mark.parametrize("size", [0, 40])
+@pytest.mark.parametrize("changes", ["times", "attributes", "keys", "headers"])
+def test_a_form_that_keeps_changing_costs_no_more_than_in_proportion(
+    run: int, size: int, changes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all records, no more are looked at in vain by columns than there are; and the walk pauses."""
+    other: dict[str, dict[str, Any]] = {
+        "times": {"delta": 100},
+        "attributes": {"attributes": 1},
+        "keys": {"key": b"k"},
+        "headers": {"headers": b"\2\2h\2w"},
+    }
+    looked = looks(monkeypatch)
+    count = 20_000
+    body = b"".join(
+        plain(place, size=size + place % 2, **(other[changes] if place // run % 2 else {}))
+        for place in range(count)
+    )
+    found = walked(of(count, body))
     assert not isinstance(found, str)
-    made, pauses = found
-    assert pauses >= 10_000 // walk.RECORDS_AT_ONCE - 1
-    assert made.keyless_count == 10_000
-
-
-def test_few_at_a_time_are_left_to_others_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Times that take another number of bytes with each record cost no more than a few looks for nothing."""
-    batch = batch_of([(None, value(100), n % 2 * 100) for n in range(3000)])
-    assert len(taken(batch)) == columns.MAX_FEW
-    made: list[int] = []
-
-    class Counted(Columns):
-        def __init__(self, window: Buffer) -> None:
-            made.append(len(window))
-            super().__init__(window)
-
-    monkeypatch.setattr(walk, "Columns", Counted)
-    assert not isinstance(walked(batch), str)
-    assert len(made) <= len(batch) // walk.WINDOW_BYTES + 1
+    assert sum(rows for rows, _ in looked) <= 2 * count
+    few = [each for _, each in looked if each is None or each.records < AT_ONCE // 2]
+    assert len(few) <= 2 + MAX_CHANGES + len(body) // walk.WINDOW_BYTES + count // walk.RECORDS_AT_ONCE
+    assert found[1] >= count // walk.RECORDS_AT_ONCE - 1
 
 
 # what is not right ----------------------------------------------------------------------------------------
@@ -198,17 +227,25 @@ KEYS: dict[str, Any] = {
     ],
     ids=str,
 )
-def test_one_that_is_not_alike_is_never_taken_for_one(keys: str, at: int, wrong: dict[str, Any]) -> None:
+def test_one_that_is_not_alike_is_never_taken_for_one(
+    keys: str, at: int, wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walk, "FEW", 1)
+    looked = looks(monkeypatch)
     key = KEYS[keys]
     pieces = [plain(place, key(place)) for place in range(100)]
     pieces[at] = plain(at, key(at), **wrong)
     assert_as_readers_have_it(of(100, b"".join(pieces)))
+    assert any(rows > 1 for rows, _ in looked) or at == 0
 
 
 @pytest.mark.parametrize("keys", KEYS)
 @pytest.mark.parametrize("at", [1, 40, 63, 64, 70, 98])
 @pytest.mark.parametrize("by", [-64, -1, 1, 64, 8192])
-def test_a_record_at_another_place_is_refused(keys: str, at: int, by: int) -> None:
+def test_a_record_at_another_place_is_refused(
+    keys: str, at: int, by: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walk, "FEW", 1)
     pieces = [plain(place, KEYS[keys](place)) for place in range(100)]
     pieces[at] = plain(at + by, KEYS[keys](at))
     said = f"a record with the offset delta {at + by} where {at} is expected"
@@ -234,7 +271,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     body = bytearray(b"".join(pieces))
     for _ in range(draw(st.integers(0, 2))):
         at = draw(st.integers(0, len(body) - 1))
-        if draw(st.booleans()):
+        if draw(st.integers(0, 3)):
             body[at] ^= 1 << draw(st.integers(0, 7))
         else:
             del body[at]
@@ -242,12 +279,12 @@ def damaged(draw: st.DrawFn) -> bytes:
 
 
 @settings(max_examples=1000, deadline=None)
-@given(damaged(), st.sampled_from([300, 1 << 17]), st.sampled_from([1, FEW]))
-def test_what_passes_is_what_every_reader_reads(batch: bytes, window: int, few: int) -> None:
+@given(damaged(), st.sampled_from([300, 1 << 17]))
+def test_what_passes_is_what_every_reader_reads(batch: bytes, window: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(walk, "WINDOW_BYTES", window)
-        patch.setattr(walk, "FEW", few)
-        patch.setattr(columns, "FEW", few)
+        patch.setattr(columns, "WINDOW_BYTES", window)
+        patch.setattr(walk, "FEW", 1)
         assert_as_readers_have_it(batch)
         by_columns = walked(batch)
         use(False, patch)
@@ -257,3 +294,76 @@ def test_what_passes_is_what_every_reader_reads(batch: bytes, window: int, few: 
     else:
         for name in ("smallest_delta", "largest_delta", "keyless", "keyless_count"):
             assert getattr(by_columns[0], name) == getattr(by_python[0], name)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from([0, 63, 64, 8191, 8192, 8193, 16_383, 16_384, (1 << 20) - 30, 1 << 20]),
+    st.sampled_from(sorted(KEYS)),
+    st.integers(0, 60),
+    st.integers(0, 30),
+    st.integers(0, 7),
+    st.booleans(),
+)
+def test_at_any_place_what_is_taken_is_what_is_there(
+    place: int, keys: str, row: int, byte: int, bit: int, both: bool
+) -> None:
+    """One bit of one record is another one, in two of its numbers at once or in one: what its length and that
+    of its value say is compared, and that either is no negative one.
+    """
+    pieces = [bytearray(plain(place + n, KEYS[keys](n))) for n in range(61)]
+    one = pieces[row]
+    one[byte % len(one)] ^= 1 << bit
+    if both:
+        one[0] ^= 1 << bit
+    body = b"".join(pieces)
+    taken = Columns(body).take(0, place, len(pieces))
+    if taken is None:
+        return
+    position, deltas = 0, []
+    for n in range(taken.records):
+        start, end = record_bounds(body, position)
+        header = of_places(place + len(pieces))
+        found = decode_record(body, start, end, header)
+        assert (found.offset, found.key is not None, found.headers) == (place + n, taken.keyed, [])
+        deltas.append(found.timestamp - header.base_timestamp)
+        position = end
+    assert (position, min(deltas), max(deltas)) == (taken.size, taken.smallest_delta, taken.largest_delta)
+
+
+def of_places(count: int) -> BatchHeader:
+    header = read_header(batch_of([(None, b"", 0)]))
+    return header._replace(count=count, last_offset_delta=count - 1)
+
+
+def test_a_length_and_a_value_that_are_both_negative_are_not_taken() -> None:
+    """They add up as the positive ones do."""
+    pieces = [bytearray(plain(n)) for n in range(50)]
+    at_value = 5
+    assert pieces[7][at_value] == 20
+    pieces[7][at_value] ^= 1
+    pieces[7][0] ^= 1
+    assert Columns(b"".join(pieces)).take(0, 0, 50) is None
+    assert isinstance(walked(of(50, b"".join(pieces))), str)
+
+
+def test_a_negative_length_of_a_key_is_not_half_of_it() -> None:
+    """Read as one byte of a key, what follows would add up, too: a key where readers find none."""
+    pieces = []
+    for n in range(50):
+        body = b"\0\0" + varint(n) + varint(-2) + varint(11) + varint(10) + value(10) + b"\0"
+        pieces.append(varint(len(body)) + body)
+    taken = Columns(b"".join(pieces)).take(0, 0, 50)
+    assert taken is None or not taken.keyed
+    assert_as_readers_have_it(of(50, b"".join(pieces)))
+
+
+@pytest.mark.parametrize("null", [b"\x01", b"\x03"])
+def test_null_values_are_left_to_others(null: bytes) -> None:
+    tombstone = b"\x10\0\0\x0e\x02k" + null + b"\0"
+    body = bytearray(tombstone)
+    body[0] = 2 * (len(tombstone) - 1)
+    pieces = [plain(n, b"k") for n in range(50)]
+    pieces[7] = bytes(body)
+    assert Columns(b"".join(pieces)).take(0, 0, 50) is None
+    assert_as_readers_have_it(of(50, b"".join(pieces)))
