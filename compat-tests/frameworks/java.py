@@ -15,6 +15,9 @@ LOG_LEVEL = "warn"
 TAIL_CHARACTERS = 1500
 # What the JVM ends with after SIGTERM, when its shutdown hooks are done.
 STOPPED = 128 + 15
+# A Connect worker gives requests to its REST server up to 60 s to end (`GRACEFUL_SHUTDOWN_TIMEOUT_MS` of its
+# RestServer), and then leaves its group.
+STOP_SECONDS = 90.0
 
 
 class JavaProcess:
@@ -86,7 +89,7 @@ class JavaProcess:
         """SIGTERM, as a user stops it; it must end in order."""
         assert self._process is not None
         self._process.terminate()
-        status = self._process.wait(SECONDS)
+        status = self._process.wait(STOP_SECONDS)
         assert status == STOPPED, f"{self.name} ended with {status}"
 
     def tail(self) -> str:
