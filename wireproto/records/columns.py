@@ -23,9 +23,11 @@ few. So after `MAX_CHANGES` changes of form nothing more of the batch is looked 
 """
 
 import sys
+from bisect import bisect_right
 from typing import Final, NamedTuple
 
 from wireproto.records.header import Buffer
+from wireproto.records.varint import MORE, WRITTEN_NULL
 
 FEW: Final = 256
 """For fewer records it does not pay."""
@@ -49,20 +51,20 @@ _MAX_FRONT_BYTES: Final = 96
 _PLACES: Final = 1 << 13
 _OFFSET_STEPS: Final = (1 << 6, _PLACES, 1 << 20)
 """Below these an offset delta takes one, two and three bytes."""
-_OFFSETS: Final = tuple(bytes(place << 1 >> bits & 0x7F for place in range(_PLACES)) for bits in (0, 7))
-"""The low seven bits of each offset delta as it is written, and the next seven."""
 
-_ENDS: Final = bytes(range(0x80))
-_GOES_ON: Final = bytes(range(0x80, 0x100))
+_ENDS: Final = bytes(range(MORE))
+_GOES_ON: Final = bytes(range(MORE, 0x100))
 """Bytes that are the last one of a number, and those that are not."""
 _EVEN: Final = bytes(range(0, 0x100, 2))
-_LOW_BITS: Final = bytes(byte & 0x7F for byte in range(0x100))
-_WITH_HIGH_BIT: Final = bytes(byte | 0x80 for byte in range(0x100))
+_OFFSETS: Final = (
+    bytes(range(0, MORE, 2)) * (_PLACES // _OFFSET_STEPS[0]),
+    b"".join(bytes((byte,)) * _OFFSET_STEPS[0] for byte in range(MORE)),
+)
+"""The low seven bits of each offset delta as it is written, twice itself, and the next seven."""
+_LOW_BITS: Final = _ENDS * 2
+_GOING_ON: Final = _GOES_ON * 2
+"""Each byte without that bit, and with it."""
 
-_HIGH_BIT: Final = 0x80
-"""Of a number's byte: another one follows."""
-_NULL: Final = 1
-"""A length of -1 as it is written."""
 _MAX_NUMBER_BYTES: Final = 3
 _LANE_BYTES: Final = 4
 
@@ -177,20 +179,20 @@ class Columns:
         """That of the record at `_position`, as far as it is in the window."""
         row = self._data[self._position : self._position + 1 + _MAX_FRONT_BYTES]
         length = _number_bytes(row, 1)
-        if length > len(_STEPS) or place >= _OFFSET_STEPS[-1]:
+        if length > len(_STEPS):
             return None
         first, second = _STEPS[length - 1]
         size = first[row[1]] + second[row[2]]
         delta = _number_bytes(row, 2 + length)
-        offset = 1 if place < _OFFSET_STEPS[0] else 2 if place < _OFFSET_STEPS[1] else 3
+        offset = 1 + bisect_right(_OFFSET_STEPS, place)
         at_key = 2 + length + delta + offset
         key = row[at_key]
-        keyed = key != _NULL
+        keyed = key != WRITTEN_NULL
         if keyed and (key & 1 or key > 2 * _MAX_KEY_BYTES):
             return None
         key = key >> 1 if keyed else 0
         value = _number_bytes(row, at_key + 1 + key)
-        if delta > _MAX_NUMBER_BYTES or value > _MAX_NUMBER_BYTES:
+        if max(delta, offset, value) > _MAX_NUMBER_BYTES:
             return None
         return _Form(length, delta, offset, key, keyed, value, size)
 
@@ -225,7 +227,7 @@ class Columns:
 def _number_bytes(data: bytes, position: int) -> int:
     """Bytes of the number there, or one more than the most that is looked for."""
     for size in range(_MAX_NUMBER_BYTES):
-        if data[position + size] < _HIGH_BIT:
+        if data[position + size] < MORE:
             return size + 1
     return _MAX_NUMBER_BYTES + 1
 
@@ -284,7 +286,7 @@ def _offsets(size: int, place: int, count: int) -> list[bytes]:
     columns = [offsets[begin : begin + count] for offsets in _OFFSETS[:size]]
     if size > len(_OFFSETS):
         columns.append(bytes((place // _PLACES,)) * count)
-    return [column.translate(_WITH_HIGH_BIT) for column in columns[:-1]] + columns[-1:]
+    return [column.translate(_GOING_ON) for column in columns[:-1]] + columns[-1:]
 
 
 def _numbers(columns: list[bytes]) -> int | None:

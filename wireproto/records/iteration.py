@@ -245,9 +245,18 @@ def _read_headers(body: Buffer, position: int, end: int) -> tuple[list[tuple[str
 
 
 def _read_nullable_bytes(body: Buffer, position: int, end: int) -> tuple[bytes | None, int]:
+    length, behind = past_field(body, position, end)
+    return None if length < 0 else bytes(body[behind - length : behind]), behind
+
+
+def past_field(body: Buffer, position: int, end: int) -> tuple[int, int]:
+    """The length of the bytes at ``position``, below 0 for null, and the position after them.
+
+    Raises :class:`InvalidBatch`: INVALID_RECORD; they do not end before ``end``.
+    """
     length, position = read_varint(body, position, end)
     if length < 0:
-        return None, position
+        return length, position
     if length > end - position:
         raise invalid(f"a field of {length} bytes where {end - position} are left")
-    return bytes(body[position : position + length]), position + length
+    return length, position + length

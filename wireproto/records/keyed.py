@@ -11,15 +11,10 @@ from typing import Final, TypeAlias
 from wireproto.records.compression import MAX_DECOMPRESSED_BYTES
 from wireproto.records.header import BatchHeader, Buffer, read_header
 from wireproto.records.iteration import decode_record, expect_end, inflated_records, record_bounds
+from wireproto.records.varint import MORE, WRITTEN_NULL
 
 Keyed: TypeAlias = tuple[int, bytes | None, bytes | None]
 """A record's offset, key and value."""
-
-_MORE: Final = 0x80
-"""This bit of a number's byte: another byte follows."""
-
-_NULL: Final = 1
-"""How a length of -1 is written."""
 
 _PLAIN_TIMESTAMPS: Final = 1 << 62
 """Milliseconds since 1970, either way: below this no delta of two bytes leads out of 64 bits."""
@@ -68,31 +63,31 @@ def _plain_record(  # noqa: C901 - each number by a function of its own takes th
     # A number n >= 0 is written as 2n, in pieces of seven bits, the lowest first.
     try:
         length, position = body[position], position + 1
-        if length >= _MORE:
-            if (more := body[position]) >= _MORE:
+        if length >= MORE:
+            if (more := body[position]) >= MORE:
                 return None
             length, position = length & 0x7F | more << 7, position + 1
         end = position + (length >> 1)
-        position += 1 if body[position + 1] < _MORE else 2  # attributes, and the timestamp's delta
-        if body[position] >= _MORE:
+        position += 1 if body[position + 1] < MORE else 2  # attributes, and the timestamp's delta
+        if body[position] >= MORE:
             return None
         delta, position = body[position + 1], position + 2
-        if delta >= _MORE:
-            if (more := body[position]) >= _MORE:
+        if delta >= MORE:
+            if (more := body[position]) >= MORE:
                 return None
             delta, position = delta & 0x7F | more << 7, position + 1
         key_size, position = body[position], position + 1
-        if key_size >= _MORE:
-            if (more := body[position]) >= _MORE:
+        if key_size >= MORE:
+            if (more := body[position]) >= MORE:
                 return None
             key_size, position = key_size & 0x7F | more << 7, position + 1
-        key_end = position if key_size == _NULL else position + (key_size >> 1)
+        key_end = position if key_size == WRITTEN_NULL else position + (key_size >> 1)
         value_size, value_start = body[key_end], key_end + 1
-        if value_size >= _MORE:
-            if (more := body[value_start]) >= _MORE:
+        if value_size >= MORE:
+            if (more := body[value_start]) >= MORE:
                 return None
             value_size, value_start = value_size & 0x7F | more << 7, value_start + 1
-        value_end = value_start if value_size == _NULL else value_start + (value_size >> 1)
+        value_end = value_start if value_size == WRITTEN_NULL else value_start + (value_size >> 1)
         # No headers; and then the record ends, so all of it lay within its length.
         if body[value_end] or value_end + 1 != end:
             return None
@@ -100,8 +95,8 @@ def _plain_record(  # noqa: C901 - each number by a function of its own takes th
         return None
     if length & 1 or delta & 1 or delta >> 1 > last_offset_delta:
         return None
-    if (key_size & 1 and key_size != _NULL) or (value_size & 1 and value_size != _NULL):
+    if (key_size & 1 and key_size != WRITTEN_NULL) or (value_size & 1 and value_size != WRITTEN_NULL):
         return None
-    key = None if key_size == _NULL else body[position:key_end]
-    value = None if value_size == _NULL else body[value_start:value_end]
+    key = None if key_size == WRITTEN_NULL else body[position:key_end]
+    value = None if value_size == WRITTEN_NULL else body[value_start:value_end]
     return delta >> 1, key, value, end

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from wireproto.records.errors import invalid
 from wireproto.records.header import BatchHeader, Buffer
-from wireproto.records.iteration import decode_place, record_bounds
+from wireproto.records.iteration import decode_place, past_field, record_bounds
 from wireproto.records.varint import read_varint
 
 MIN_HEADER_BYTES = 2
@@ -66,9 +66,5 @@ def first_headers(body: Buffer, record: Outline, most: int) -> list[tuple[memory
 
 
 def _field(view: memoryview, position: int, end: int) -> tuple[memoryview | None, int]:
-    length, position = read_varint(view, position, end)
-    if length < 0:
-        return None, position
-    if length > end - position:
-        raise invalid(f"a field of {length} bytes where {end - position} are left")
-    return view[position : position + length], position + length
+    length, behind = past_field(view, position, end)
+    return None if length < 0 else view[behind - length : behind], behind

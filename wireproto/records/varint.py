@@ -15,6 +15,11 @@ MAX_VARINT_BYTES: Final = 5
 MAX_VARLONG_BYTES: Final = 10
 """Bytes of the longest 64-bit integer."""
 
+MORE: Final = 0x80
+"""This bit of a byte: another byte of the number follows."""
+WRITTEN_NULL: Final = 1
+"""How a length of -1 is written."""
+
 _UINT32_MAX: Final = (1 << 32) - 1
 _UINT64_MAX: Final = (1 << 64) - 1
 

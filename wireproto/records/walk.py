@@ -7,12 +7,11 @@ are 0, 1, 2, ...); that its time fits 64 bits; that its headers have names in UT
 where the bytes do.
 
 Many records that are alike in form are looked through column by column (`columns`), without an object for any
-of them. Of the others, where there is a compiled parser (`compiled`), it goes through them and Python only
-compares what comes out.
-The parser takes numbers written with more bytes than Kafka reads, and so one record for another. So what it
-found is measured, too: if the records, written as short as can be, take exactly the bytes that are there,
-then they are what every reader finds. Whatever neither lets pass is looked through by our own code, and that
-decides: the outcome is the same with them and without, only slower.
+of them. Through the others goes a compiled parser (`compiled`), where there is one, and Python only compares
+what comes out. The parser takes numbers written with more bytes than Kafka reads, and so one record for
+another. So what it found is measured, too: if the records, written as short as can be, take exactly the bytes
+that are there, then they are what every reader finds. Whatever neither lets pass is looked through by our own
+code, and that decides: the outcome is the same with them and without, only slower.
 """
 
 from collections import deque
@@ -23,8 +22,8 @@ from typing import Any, Final
 from wireproto.records.columns import FEW, Columns
 from wireproto.records.errors import invalid
 from wireproto.records.header import BatchHeader, Buffer
-from wireproto.records.iteration import expect_end, record_bounds
-from wireproto.records.varint import read_varint, read_varlong
+from wireproto.records.iteration import expect_end, past_field, record_bounds
+from wireproto.records.varint import MORE, read_varint, read_varlong
 
 RECORDS_AT_ONCE: Final = 2000
 """Records between two pauses where the compiled parser reads them, a millisecond, or columns do."""
@@ -50,7 +49,6 @@ _PLAIN_DELTA: Final = 1 << 62
 
 _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
-_MORE: Final = 0x80
 
 
 class RecordWalk:
@@ -214,7 +212,7 @@ class RecordWalk:
         left = ELEMENTS_AT_ONCE
         while self._place < count and self._position < stop:
             start, end = record_bounds(body, self._position)
-            if body[start] >= _MORE:
+            if body[start] >= MORE:
                 # It has no meaning yet, and Kafka takes any. Python's clients read this one as two bytes.
                 raise invalid(f"a record with the attributes {body[start]}")
             delta, place = read_varlong(body, start + 1, end)
@@ -223,8 +221,8 @@ class RecordWalk:
                 raise invalid(
                     f"a record with the offset delta {offset_delta} where {self._place} is expected"
                 )
-            key_bytes, place = _past_field(body, place, end)
-            _, place = _past_field(body, place, end)
+            key_bytes, place = past_field(body, place, end)
+            _, place = past_field(body, place, end)
             headers, place = read_varint(body, place, end)
             if not 0 <= headers <= (end - place) // MIN_HEADER_BYTES:
                 raise invalid(f"{headers} record headers in {end - place} bytes")
@@ -247,22 +245,12 @@ class RecordWalk:
             raise invalid(f"{self._place} records where the header counts {count}")
 
 
-def _past_field(body: Buffer, position: int, end: int) -> tuple[int, int]:
-    """The length of the bytes at `position`, below 0 for null, and the position after them."""
-    length, position = read_varint(body, position, end)
-    if length < 0:
-        return length, position
-    if length > end - position:
-        raise invalid(f"a field of {length} bytes where {end - position} are left")
-    return length, position + length
-
-
 def _past_header(body: Buffer, position: int, end: int) -> int:
-    key_bytes, position = _past_field(body, position, end)
+    key_bytes, position = past_field(body, position, end)
     if key_bytes < 0:
         raise invalid("a record header without a key")
     try:
         str(body[position - key_bytes : position], "utf-8")
     except UnicodeDecodeError as error:
         raise invalid("a record header's key is not UTF-8") from error
-    return _past_field(body, position, end)[1]
+    return past_field(body, position, end)[1]
