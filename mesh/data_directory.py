@@ -200,7 +200,7 @@ class DataDirectory:
             return False
         except OSError as error:
             raise self._os_refusal(error) from error
-        return fsync != "always" and (not boot or boot != _boot_id())
+        return fsync != "always" and (not boot or boot != boot_id())
 
     def mark_running(self, fsync: str) -> None:
         """A store begins to acknowledge, after fsyncs ("always") or not.
@@ -209,7 +209,7 @@ class DataDirectory:
             DataDirectoryRefused: The disk does not take it.
         """
         try:
-            replace_file(self.path / RUNNING_FILE, f"{fsync} {_boot_id()}\n".encode())
+            replace_file(self.path / RUNNING_FILE, f"{fsync} {boot_id()}\n".encode())
         except OSError as error:
             raise self._os_refusal(error) from error
 
@@ -428,7 +428,7 @@ def sync_directory(path: Path) -> None:
         os.close(directory)
 
 
-def _boot_id() -> str:
+def boot_id() -> str:
     """Names this run of the machine; empty where the system does not tell."""
     try:
         return BOOT_ID.read_text().strip()

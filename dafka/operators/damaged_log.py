@@ -1,6 +1,6 @@
 """The command `dafka store accept-loss DIR`: a stopped store gives up the rest of a damaged write-ahead log.
 
-It works on the store's own files: the log is cut at its first bad byte (`mesh.store.wal_cut` says before what
+It works on the store's own files: the log is cut at its first bad byte (`mesh.store.log_cut` says before what
 that takes), and the directory becomes another store. A gateway, if one runs, is only asked what it knows.
 """
 
@@ -13,11 +13,11 @@ from dafka.commands.exits import CommandFailed
 from dafka.operators.accept_loss import MAX_ASKED_SEGMENTS
 from dafka.operators.socket import NoGateway, OperatorRefused, ask
 from mesh.data_directory import DataDirectory, Kind
-from mesh.store import wal
 from mesh.store.db import Database
 from mesh.store.identity import learn
-from mesh.store.opening import cut
-from mesh.store.wal_cut import Part, look
+from mesh.store.log_cut import Part, look
+from mesh.store.opening import examined
+from mesh.store.write_ahead.replaying import cut
 
 
 class DamagedLog:
@@ -78,13 +78,14 @@ class DamagedLog:
         """Cut the log; what was done, and what to do next. Raises OSError, DataDirectoryRefused, StoreFailed,
         StoreCorrupt.
         """
-        report = wal.examine(self._database)
+        log = examined(self._database)
         old, new = self._lock.incarnation, self._lock.new_incarnation()
-        cut(self._database)
+        cut(log)
         database = Database(self._database)
         learn(database, new)  # or the next start takes it for the database of another store
         database.close()
-        yield f"Cut at byte {report.corrupt_offset} of {report.file}: {report.bytes_behind_it} bytes are gone"
+        place = f"byte {log.verdict.offset} of {log.verdict.file}"
+        yield f"Cut at {place}: {log.verdict.bytes_behind} bytes are gone"
         yield f"The directory is another store now: incarnation {new}, before {old}"
         yield (
             f"Next: start it as before, then 'dafka store admit {new}', 'dafka store replace {old} {new}': "

@@ -10,9 +10,9 @@ from pathlib import Path
 from dafka.commands.exits import CommandFailed
 from mesh.data_directory import DataDirectory, DataDirectoryRefused, Kind
 from mesh.protocol.disk import StoreCorrupt
-from mesh.store.db import StoreFailed
+from mesh.store.db import LogDamaged, StoreFailed
 from mesh.store.identity import become_another
-from mesh.store.opening import mend
+from mesh.store.opening import refused
 
 
 def restored(directory: Path) -> Iterator[str]:
@@ -35,9 +35,10 @@ def restored(directory: Path) -> Iterator[str]:
         )
     with DataDirectory(directory, Kind.STORE) as lock:
         old = lock.incarnation
-        mend(database, accept_loss=False)
         try:
             new = become_another(database, lock)
+        except LogDamaged as damaged:
+            raise refused(database, damaged) from None
         except (StoreCorrupt, StoreFailed) as error:
             raise DataDirectoryRefused(
                 database, f"RocksDB cannot open it: {error}", "Put back another copy, or start an empty store"

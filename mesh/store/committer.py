@@ -1,8 +1,8 @@
 """The committer's thread: fsyncs what was written, and only then reports it to the loop.
 
-Rule: under `--fsync always` a commit is reported after `flush_wal(True)` has returned; an error is reported
-instead of the commit, and after one nothing more is written. Commits are made one at a time, in order; what
-arrives meanwhile waits and goes into the next one together (group commit).
+Rule: under `--fsync always` a commit is reported after the fsync of the log has returned; an error is
+reported instead of the commit, and after one nothing more is written. Commits are made one at a time, in
+order; what arrives meanwhile waits and goes into the next one together (group commit).
 
 The write itself is done on the loop: rocksdict keeps the interpreter's lock during it wherever it runs, so a
 thread would only add two switches. The fsync gives the lock up, and has the thread.

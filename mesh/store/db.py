@@ -1,19 +1,20 @@
 """RocksDB under the store: one atomic write per commit, point reads, ranges by multi-get. The only file with
-rocksdict: what a commit puts is in `changes`, how values look in `values` and `keys`.
+rocksdict: what a commit puts is in `changes`, how values look in `values` and `keys`, and the log that makes
+it durable is our own (`mesh.store.write_ahead`).
 
 Facts that shaped it (measured; see docs/decisions/rocksdb.md):
 
-* `write(sync=True)` keeps the interpreter's lock during the fsync, `flush_wal(True)` gives it up;
 * a write stall would keep it for half a second, `no_slowdown` raises instead;
 * of the reads only the list form of `get` gives it up;
 * that form ignores the options of a call, and obeys those of its handle;
 * only an iterator's `status()` tells of corruption;
-* without `raw_mode` values are pickled;
-* the default WAL recovery drops fsynced records in silence.
+* `flush` gives it up;
+* without `raw_mode` values are pickled.
 
 Contents go to blob files at flush (from `BLOB_BYTES` up), so compaction moves keys and rows, never batches.
 """
 
+import logging
 import struct
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,13 +28,24 @@ from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.commit import Commit
 from mesh.protocol.disk import StoreCorrupt
 from mesh.store import changes, keys, values
+from mesh.store.logged_batch import LoggedBatch
+from mesh.store.write_ahead.entries import apply
+from mesh.store.write_ahead.log import WriteAheadLog
+from mesh.store.write_ahead.overlay import Overlay
+from mesh.store.write_ahead.replaying import Examined, begin, cut, examine, replayed
 from wireproto.records.batch import InvalidBatch
 from wireproto.records.row import Row
 
-WRITE_BUFFER_BYTES = 8 * 1024 * 1024
-"""One memtable, and so what a start replays: every byte of it is read again at open."""
-MAX_WRITE_BUFFERS = 8
-"""Memtables before writes stall: 64 MiB in all at the worst."""
+WRITE_BUFFER_BYTES = 12 * 1024 * 1024
+"""One memtable. It holds what one file of the write-ahead log has, and goes into tables when that is full."""
+MAX_WRITE_BUFFERS = 6
+"""Memtables before writes stall: 72 MiB in all at the worst, and so what a start replays."""
+LOG_DIRECTORY = "write-ahead"
+"""The files of the write-ahead log, in the directory of the database."""
+NOT_KNOWN = 1 << 63
+"""More than any commit's number."""
+REPLAYED_AT_ONCE_BYTES = 1024 * 1024
+"""Entries of the log that a start writes as one."""
 BLOCK_CACHE_BYTES = 8 * 1024 * 1024
 """Blocks of tables in memory, indexes and filters among them; contents are not cached here."""
 METADATA_BLOCK_BYTES = 16 * 1024
@@ -56,6 +68,8 @@ written seven times."""
 CHECKED_AT_ONCE = 16
 """Contents read together before they are moved."""
 
+logger = logging.getLogger(__name__)
+
 STALLED = "Write stall"
 
 SHUTTING_DOWN = "Shutdown in progress"
@@ -69,6 +83,14 @@ class StoreFailed(Exception):
     exit_code = 4
 
 
+class LogDamaged(StoreFailed):
+    """The write-ahead log lacks what was acknowledged."""
+
+    def __init__(self, examined: Examined) -> None:
+        super().__init__(examined.verdict.cause)
+        self.examined = examined
+
+
 class WriteStalled(Exception):
     """RocksDB asks to wait with writing (`no_slowdown`): try the same commit again in a moment."""
 
@@ -77,7 +99,6 @@ def _options(create: bool) -> rocksdict.Options:
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(create)
     options.set_paranoid_checks(True)
-    options.set_wal_recovery_mode(rocksdict.DBRecoveryMode.tolerate_corrupted_tail_records())
     options.set_write_buffer_size(WRITE_BUFFER_BYTES)
     options.set_max_write_buffer_number(MAX_WRITE_BUFFERS)
     options.set_max_background_jobs(2)
@@ -118,6 +139,14 @@ def _unchecked_handle(database: Any) -> Any:
     return handle
 
 
+def _unlogged() -> rocksdict.WriteOptions:
+    """Writes that RocksDB logs nowhere, and that wait where it asks to."""
+    options: Any = rocksdict.WriteOptions()
+    options.disable_wal = True  # a method for the package's stub, and a property in truth
+    written: rocksdict.WriteOptions = options
+    return written
+
+
 class Database:
     """An open store. `write` and `write_native` are for the loop, `flush` for the committer's thread, reads
     for any.
@@ -126,13 +155,12 @@ class Database:
     _read_only = False
     _commit: int | None = None
     """The number of the last write; None until somebody asks."""
-    durable_commit = 0
-    """The number of the last write that this handle has fsynced; 0 before the first."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        """Open, or make, the database in `path`. Raises `StoreFailed` with RocksDB's words.
+        """Open, or make, the database in `path`. Raises `StoreFailed` with RocksDB's words, `LogDamaged`.
 
-        With `read_only` it must be there, and not a byte of the directory is changed.
+        With `read_only` it must be there, and not a byte of the directory is changed; a log that is damaged
+        is read up to there (`examined` tells).
         """
         access = rocksdict.AccessType.read_only() if read_only else rocksdict.AccessType.read_write()
         try:
@@ -143,7 +171,7 @@ class Database:
         except Exception as error:
             raise StoreFailed(str(error)) from None
         self._unchecked = _unchecked_handle(self._db)
-        self._write_options = rocksdict.WriteOptions()
+        self._write_options = _unlogged()
         self._write_options.no_slowdown = True
         self._compaction = rocksdict.CompactOptions()
         self._compaction.set_exclusive_manual_compaction(False)
@@ -153,12 +181,78 @@ class Database:
         self._reclaiming = threading.Lock()
         self._closing = False
         self._read_only = read_only
+        self._open_log(path / LOG_DIRECTORY)
+
+    # the log ----------------------------------------------------------------------------------------------
+
+    def _open_log(self, directory: Path) -> None:
+        """Replay what is not in tables. Raises `LogDamaged`, `StoreFailed`."""
+        try:
+            self.examined = examine(directory, self._commit_in_tables())
+            if self._read_only:
+                self._db = self._unchecked = Overlay(self._db, replayed(self.examined))
+                self._commit = self.examined.verdict.last
+                return
+            self._replay()
+            self._log = WriteAheadLog(directory, begin(directory), self._db.flush)
+        except LogDamaged:
+            self._abandon()
+            raise
+        except StoreCorrupt as error:
+            self._abandon()
+            raise StoreFailed(str(error)) from None
+        except Exception as error:
+            self._abandon()
+            raise StoreFailed(f"the write-ahead log cannot be opened: {error}") from None
+
+    def _commit_in_tables(self) -> int:
+        """The last commit that is in tables. Raises `StoreCorrupt`, unless they are only read: then nothing
+        of the log is laid over tables that cannot say how far they go.
+        """
+        try:
+            return self.last_commit
+        except StoreCorrupt:
+            if self._read_only:
+                return NOT_KNOWN
+            raise
+
+    def _replay(self) -> None:
+        """Have everything of the log in tables, and nothing left of it that would not count. Raises
+        `LogDamaged`, OSError, what RocksDB raises.
+        """
+        verdict = self.examined.verdict
+        if verdict.kind == "corrupt":
+            raise LogDamaged(self.examined)
+        options = _unlogged()
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        for content, entry in replayed(self.examined):
+            apply(content, entry, batch.put, batch.delete, batch.delete_range)
+            if batch.size_in_bytes() > REPLAYED_AT_ONCE_BYTES:
+                self._db.write(batch, options)
+                batch = rocksdict.WriteBatch(raw_mode=True)
+        if verdict.replayed:
+            self._db.write(batch, options)
+            self._db.flush()
+        if verdict.kind == "torn":
+            logger.warning("%s: cut off, as it was never acknowledged", verdict.cause)
+        cut(self.examined)
+        self._commit = verdict.last
+
+    def _abandon(self) -> None:
+        """Close what cannot be used."""
+        self._unchecked = self._db
+        self._db.close()
+
+    @property
+    def durable_commit(self) -> int:
+        """The number of the last write that this handle has fsynced; 0 before the first."""
+        return self._log.fsynced
 
     # writing ----------------------------------------------------------------------------------------------
 
     def write(self, commit: Commit) -> None:
         """Write one commit, atomically, not yet fsynced. Raises `WriteStalled`, `StoreFailed`."""
-        batch = rocksdict.WriteBatch(raw_mode=True)
+        batch = LoggedBatch(rocksdict.WriteBatch(raw_mode=True))
         changes.put_commit(batch, commit)
         self._write(batch)
 
@@ -175,22 +269,31 @@ class Database:
         are no native ones any more (`gone`), and if `whole` nothing else either; which topics have subjects
         (`wanted`, if that is another). Raises as `write`.
         """
-        batch = rocksdict.WriteBatch(raw_mode=True)
+        batch = LoggedBatch(rocksdict.WriteBatch(raw_mode=True))
         changes.put_native(batch, counts, trims, gone, whole=whole, wanted=wanted)
         self._write(batch)
 
-    def _write(self, batch: rocksdict.WriteBatch) -> None:
-        if not len(batch):
+    def _write(self, batch: LoggedBatch) -> None:
+        """To memtables first, which may ask to wait: then nothing is in the log. If they are in tables before
+        the log has the commit, it is only durable early.
+        """
+        if not batch.changes:
             return
         number = self.last_commit + 1
         batch.put(keys.COMMIT, values.pack_number(number))
         try:
-            self._db.write(batch, self._write_options)
+            self._db.write(batch.batch, self._write_options)
         except Exception as error:
             if STALLED in str(error):
                 raise WriteStalled from None
-            raise StoreFailed(f"writing to the store failed: {error}{_next_step(error)}") from None
+            raise StoreFailed(f"writing to the store failed: {error}{_next_step(str(error))}") from None
+        try:
+            self._log.append(number, batch.changes)
+        except OSError as error:
+            raise StoreFailed(f"writing to the store's write-ahead log failed: {error}") from None
         self._commit = number
+        if failure := self._log.failure:
+            raise StoreFailed(f"moving what was written into tables failed: {failure}{_next_step(failure)}")
 
     def flush(self) -> None:
         """Fsync the write-ahead log. Raises `StoreFailed`: then nothing since the last flush may be
@@ -199,13 +302,10 @@ class Database:
         self._fsync()
 
     def _fsync(self) -> None:
-        written = self._commit
         try:
-            self._db.flush_wal(True)
-        except Exception as error:
+            self._log.fsync(self._commit or 0)
+        except OSError as error:
             raise StoreFailed(f"fsync of the store's write-ahead log failed: {error}") from None
-        if written is not None:
-            self.durable_commit = written
 
     @property
     def last_commit(self) -> int:
@@ -216,7 +316,7 @@ class Database:
 
     def put_now(self, puts: Mapping[bytes, bytes]) -> None:
         """Write these values, fsynced, before the store serves. Raises `StoreCorrupt`, `StoreFailed`."""
-        batch = rocksdict.WriteBatch(raw_mode=True)
+        batch = LoggedBatch(rocksdict.WriteBatch(raw_mode=True))
         for key, value in puts.items():
             batch.put(key, value)
         try:
@@ -394,7 +494,7 @@ class Database:
 
     def _list_native(self) -> None:
         """Find the native addresses of a store that did not list them: once."""
-        batch = rocksdict.WriteBatch(raw_mode=True)
+        batch = LoggedBatch(rocksdict.WriteBatch(raw_mode=True))
         for key, _ in self.scan(b"h", b"i", values=False):
             address = keys.name_of(key)
             listed = self.get_many([keys.meta_key(address), keys.native_key(address)])
@@ -442,8 +542,8 @@ class Database:
         try:
             iterator = self._db.iter(options)
             iterator.seek(first)
-            while iterator.valid():
-                yield iterator.key(), iterator.value() if values else b""
+            while iterator.valid() and (key := iterator.key()) < end:
+                yield key, iterator.value() if values else b""
                 iterator.next()
             iterator.status()
         except Exception as error:
@@ -469,8 +569,8 @@ class Database:
     def close(self) -> None:
         """Flush and close. Raises `StoreFailed`.
 
-        A compaction that is under way is cut short. That takes the flush of the memtables with it: they are
-        in the write-ahead log, and the next start reads them from there.
+        A compaction that is under way is cut short. That takes the flush of the memtables with it: what they
+        have is in the write-ahead log, and the next start reads it from there.
         """
         self._closing = True
         self._unchecked = self._db  # a handle of its own would keep the database open
@@ -478,7 +578,8 @@ class Database:
             self._db.close()
             return
         try:
-            self._db.flush_wal(True)
+            self._log.fsync(self._commit or 0)
+            self._log.close()  # its thread first: RocksDB is not closed while that uses it
             if self._reclaiming.locked():
                 self._db.cancel_all_background(False)
             with self._reclaiming:
@@ -488,9 +589,9 @@ class Database:
                 raise StoreFailed(f"closing the store failed: {error}") from None
 
 
-def _next_step(error: Exception) -> str:
+def _next_step(error: str) -> str:
     """What to do when RocksDB met a damaged file as it merged some: it takes no writes any more then."""
-    if not str(error).startswith("Corruption"):
+    if not error.startswith("Corruption"):
         return ""
     return (
         ". A file of this store is damaged: start an empty store on another disk, and let it take this one's "

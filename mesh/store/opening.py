@@ -1,6 +1,6 @@
 """Opening a store: what may be mended by itself, and what is refused.
 
-Rule: what was never fsynced may be cut off (a torn or zeroed end of the newest write-ahead log, as a power
+Rule: what was never acknowledged may be cut off (an end of the write-ahead log that is not whole, as a power
 loss leaves it); anything else that cannot be read is refused, naming file, offset and next step, because
 opening without it would serve a log with a hole in silence.
 """
@@ -11,10 +11,10 @@ from pathlib import Path
 from mesh.data_directory import DataDirectoryRefused
 from mesh.links import Context
 from mesh.protocol.disk import StoreCorrupt
-from mesh.store import wal
-from mesh.store.db import StoreFailed
+from mesh.store.db import Database, LogDamaged, StoreFailed
 from mesh.store.identity import Identity
 from mesh.store.store import Store, StoreSettings
+from mesh.store.write_ahead.replaying import Examined, cut
 
 logger = logging.getLogger(__name__)
 
@@ -22,14 +22,19 @@ logger = logging.getLogger(__name__)
 def open_store(
     context: Context, settings: StoreSettings, identity: Identity | None = None, *, accept_loss: bool = False
 ) -> Store:
-    """Open a store, after a look at its write-ahead logs. With `identity` it is who that and the database
-    agree on.
+    """Open a store. With `identity` it is who that and the database agree on.
 
     With `accept_loss` a corrupt log is cut off at its first bad byte, and what went with it is said.
     Raises DataDirectoryRefused for data that cannot be read whole, StoreFailed when the disk fails.
     """
-    mend(settings.path, accept_loss=accept_loss)
     try:
+        try:
+            return Store(context, settings, identity)
+        except LogDamaged as damaged:
+            if not accept_loss:
+                raise refused(settings.path, damaged) from None
+            logger.error("%s: given up, as --accept-loss says", damaged)
+            cut(damaged.examined)
         return Store(context, settings, identity)
     except (StoreCorrupt, StoreFailed) as error:
         raise DataDirectoryRefused(
@@ -40,49 +45,26 @@ def open_store(
         ) from None
 
 
-def mend(path: Path, *, accept_loss: bool) -> bool:
-    """Cut off what may go, log by log: more than one may be torn. True if something was given up that may
-    have been acknowledged.
+def examined(path: Path) -> Examined:
+    """The write-ahead log of a store that is stopped. Raises `StoreFailed`."""
+    database = Database(path, read_only=True)
+    try:
+        return database.examined
+    finally:
+        database.close()
 
-    Raises DataDirectoryRefused.
-    """
-    given_up = False
-    while path.exists():
-        report = wal.examine(path)
-        if report.file is None or report.remainder_kind == "none":
-            break
-        if report.remainder_kind != "corrupt":
-            logger.warning("%s: cut off, as it was never fsynced", report.cause)
-            wal.cut(report.file, report.last_whole_record_end)
-            continue
-        if not accept_loss:
-            raise DataDirectoryRefused(path, report.cause, report.next_step)
-        given_up = True
-        logger.error("%s: given up, as --accept-loss says", report.cause)
-        _cut_corrupt(path, report.file, report.corrupt_offset)
-    return given_up
+
+def refused(path: Path, damaged: LogDamaged) -> DataDirectoryRefused:
+    """What to say of a log that lacks what was acknowledged."""
+    verdict = damaged.examined.verdict
+    return DataDirectoryRefused(path, verdict.cause, verdict.next_step)
 
 
 def is_damaged(path: Path) -> bool:
-    """Whether a log is damaged where only an accepted loss lets it be opened. Raises OSError."""
-    return path.exists() and wal.examine(path).remainder_kind == "corrupt"
-
-
-def cut(path: Path) -> None:
-    """Cut off whatever cannot be read, without a word: for who has said before what it is. Raises OSError."""
-    while path.exists():
-        report = wal.examine(path)
-        if report.file is None or report.remainder_kind == "none":
-            return
-        if report.remainder_kind == "corrupt":
-            _cut_corrupt(path, report.file, report.corrupt_offset)
-        else:
-            wal.cut(report.file, report.last_whole_record_end)
-
-
-def _cut_corrupt(path: Path, file: Path, offset: int) -> None:
-    """Newer logs go too: one that goes on behind a gap is none."""
-    wal.cut(file, offset)
-    for log in path.glob("*.log"):
-        if log.name > file.name:
-            log.unlink()
+    """Whether the log is damaged where only an accepted loss lets the store be opened. A database that cannot
+    be read at all is for who opens it.
+    """
+    try:
+        return path.exists() and examined(path).verdict.kind == "corrupt"
+    except StoreFailed:
+        return False

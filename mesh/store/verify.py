@@ -1,6 +1,6 @@
 """`dafka store verify`: every byte of a store that is stopped, read and checked; nothing is changed.
 
-Read are the write-ahead logs, every key under RocksDB's checksums, every batch under its CRC; checked are
+Read are the write-ahead log, every key under RocksDB's checksums, every batch under its CRC; checked are
 what must follow from what: sequences without gaps, offsets and epochs, rows, heads. A store that passes
 serves what it acknowledged.
 """
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from mesh.data_directory import DataDirectory, DataDirectoryRefused, Kind
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.disk import StoreCorrupt
-from mesh.store import keys, wal
+from mesh.store import keys
 from mesh.store.checking import AddressCheck
 from mesh.store.db import Database, StoreFailed
 
@@ -122,16 +122,16 @@ def verify_database(path: Path, progress: Callable[[int], None] = lambda _bytes:
     if not path.is_dir():
         # The store was made and never started.
         return report
-    log = wal.examine(path)
-    if log.remainder_kind == "corrupt":
-        report.add("", -1, f"{log.cause}; nothing behind it was read")
-        return report
     try:
         database = Database(path, read_only=True)
     except StoreFailed as error:
         report.add("", -1, f"RocksDB cannot open {path}: {error}")
         return report
     try:
+        log = database.examined.verdict
+        if log.kind == "corrupt":
+            report.add("", -1, f"{log.cause}; nothing behind it was read")
+            return report
         _Verification(database, report, progress).run()
     finally:
         database.close()

@@ -17,8 +17,10 @@ import pytest
 
 from mesh.protocol.address_state import AddressState
 from mesh.protocol.disk import StoreCorrupt
-from mesh.store.db import Database
+from mesh.store.db import LOG_DIRECTORY, Database
 from mesh.store.keys import record_prefix, row_prefix, sequence_bytes
+from mesh.store.write_ahead.mark import NAME as MARK
+from mesh.store.write_ahead.reading import ReadFile, read_files
 from tests.faults.strace_log import SYNCS, WRITES, calls
 from tests.peers.mesh import StoreProcess
 from tests.peers.process import ServerProcess
@@ -136,30 +138,48 @@ def _until_traced(pid: int) -> None:
 
 
 def cut_to_synced(log: Path, data: Path) -> int:
-    """What a power loss leaves of a killed store's write-ahead logs: what was forced to disk. The bytes lost.
+    """What a power loss leaves of a killed store's write-ahead log: what was forced to disk, and zeros for
+    the rest. The bytes lost.
 
-    `log` is strace's of all lives of the process since the logs were made (`logged`).
+    `log` is strace's of all lives of the process since the log was made (`logged`).
     """
-    written: dict[str, int] = {}
+    waiting: dict[str, list[tuple[int, int]]] = {}
     covers: dict[tuple[int, str], int] = {}
-    synced: dict[str, int] = {}
     with log.open(errors="replace") as lines:
         for call in calls(lines):
-            if not call.target.endswith(".log"):
+            if f"/{LOG_DIRECTORY}/" not in call.target:
                 continue
-            if call.name in WRITES and not call.begins:
-                written[call.target] = written.get(call.target, 0) + max(call.result, 0)
+            writes = waiting.setdefault(call.target, [])
+            if call.name in WRITES and not call.begins and call.result > 0:
+                assert call.position >= 0, call
+                writes.append((call.position, call.result))
             elif call.name in SYNCS and call.begins:
-                covers[call.pid, call.target] = written.get(call.target, 0)
+                covers[call.pid, call.target] = len(writes)
             elif call.name in SYNCS and call.result == 0:
-                size = covers.pop((call.pid, call.target), 0)
-                synced[call.target] = max(synced.get(call.target, 0), size)
+                waiting[call.target] = writes[covers.pop((call.pid, call.target), 0) :]
     lost = 0
-    for path in (data / "db").glob("*.log"):
-        keep = synced.get(str(path), 0)
-        lost += max(path.stat().st_size - keep, 0)
-        os.truncate(path, min(keep, path.stat().st_size))
+    for name, writes in waiting.items():
+        if not Path(name).exists():
+            continue
+        with Path(name).open("r+b") as file:
+            for position, size in writes:
+                file.seek(position)
+                file.write(bytes(size))
+                lost += size
+    of_another_boot(data / "db")
     return lost
+
+
+def of_another_boot(database: Path) -> None:
+    """The machine was started anew: nobody knows what was written in the boot before and not fsynced."""
+    with (database / LOG_DIRECTORY / MARK).open("r+b") as page:
+        page.seek(64)
+        page.write(bytes(64))
+
+
+def newest_log(database: Path) -> ReadFile:
+    """The file of a store's write-ahead log that was written last."""
+    return read_files(database / LOG_DIRECTORY)[-1]
 
 
 # wrong bytes ----------------------------------------------------------------------------------------------

@@ -19,10 +19,12 @@ _LINE = re.compile(r"^(?P<pid>\d+)\s+(?:[\d:.]+\s+)?(?P<rest>.*)$")
 _RESUMED = re.compile(r"^<\.\.\. (?P<call>\w+) resumed>(?P<rest>.*)$")
 _CALL = re.compile(r"^(?P<call>\w+)\((?P<args>.*)$")
 _TARGET = re.compile(r"^\d+<(?P<target>.*?)>(?=[,)\s]|$)")
-_KEPT = re.compile(r"\d=ke(\\0){4}")
+_BYTE = r"(?:\\\d{1,3}|\\.|[^\\])"
+_KEPT = re.compile(rf"\\1{_BYTE}\\0{_BYTE}{{4}}ke(?:\\0){{4}}")
 """The first key of a commit with which a store keeps a copy of the catalog: no answer to a client waits for
 it, and it may come at any time."""
 
+_POSITION = re.compile(r", (?P<position>\d+)(?:\)\s+=| <unfinished)")
 _RESULT = re.compile(r"= (?P<result>-?\d+)")
 UNFINISHED = "<unfinished ...>"
 
@@ -31,7 +33,8 @@ UNFINISHED = "<unfinished ...>"
 class Call:
     """One end of a system call: `begins` when it was entered, or its return with `result` (-1: failed).
 
-    A call on one line is two of these in a row. `target` is the file or socket of its first argument.
+    A call on one line is two of these in a row. `target` is the file or socket of its first argument,
+    `position` the last argument of a pwrite or pwritev.
     """
 
     pid: int
@@ -40,11 +43,12 @@ class Call:
     begins: bool
     result: int = 0
     line: int = 0
+    position: int = -1
 
 
 def calls(lines: Iterable[str]) -> Iterator[Call]:
     """Every call's beginning and end, in the order of the log."""
-    open_calls: dict[tuple[int, str], str] = {}
+    open_calls: dict[tuple[int, str], tuple[str, int]] = {}
     for number, text in enumerate(lines, 1):
         line = _LINE.match(text.rstrip("\n"))
         if not line or _KEPT.search(text):
@@ -52,19 +56,21 @@ def calls(lines: Iterable[str]) -> Iterator[Call]:
         pid, rest = int(line["pid"]), line["rest"]
         resumed = _RESUMED.match(rest)
         if resumed:
-            target = open_calls.pop((pid, resumed["call"]), "")
-            yield Call(pid, resumed["call"], target, False, _result(resumed["rest"]), number)
+            target, position = open_calls.pop((pid, resumed["call"]), ("", -1))
+            yield Call(pid, resumed["call"], target, False, _result(resumed["rest"]), number, position)
             continue
         call = _CALL.match(rest)
         if not call:
             continue
         found = _TARGET.match(call["args"])
         target = found["target"] if found else ""
-        yield Call(pid, call["call"], target, True, 0, number)
+        place = _POSITION.search(call["args"]) if call["call"].startswith("pwrite") else None
+        position = int(place["position"]) if place else -1
+        yield Call(pid, call["call"], target, True, 0, number, position)
         if call["args"].endswith(UNFINISHED):
-            open_calls[pid, call["call"]] = target
+            open_calls[pid, call["call"]] = target, position
         else:
-            yield Call(pid, call["call"], target, False, _result(call["args"]), number)
+            yield Call(pid, call["call"], target, False, _result(call["args"]), number, position)
 
 
 def _result(rest: str) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from dafka.operators.socket import OperatorRefused, ask
+from mesh.store.write_ahead.entries import SALT_BYTES
 from tests.clients.stored import create_topic, put
 from tests.differential.batches import Record
-from tests.faults.disks import SmallDisk
+from tests.faults.disks import SmallDisk, newest_log
 from tests.faults.history import History
 from tests.faults.mesh_scene import Scene, await_other_store
 from tests.faults.report import report
@@ -25,7 +25,6 @@ MIB = 1024 * 1024
 ENVIRONMENT, DATA_REFUSED = 2, 3
 SEED = 20_260_403
 RESTARTS = 100
-RECORD_HEADER_BYTES = 7
 
 pytestmark = pytest.mark.slow
 
@@ -34,11 +33,6 @@ pytestmark = pytest.mark.slow
 def scene(tmp_path: Path, history: History) -> Iterator[Scene]:
     with MeshCluster(tmp_path) as mesh:
         yield Scene(mesh, history)
-
-
-def newest_log(store: StoreProcess) -> Path:
-    """The store's write-ahead log."""
-    return max((store.data / "db").glob("*.log"), key=lambda path: int(path.stem))
 
 
 def refused(store: StoreProcess) -> str:
@@ -56,11 +50,12 @@ def test_a_torn_write(scene: Scene, part: float) -> None:
     """The last write before a crash, of which a part is there: it was never acknowledged."""
     store = scene.mesh.stores[0]
     store.kill9()
-    log = newest_log(store)
-    content = log.read_bytes()
-    (length,) = struct.unpack_from("<H", content, 4)
-    torn = 1 + int(part * (RECORD_HEADER_BYTES + length - 2))
-    log.write_bytes(content + content[:torn])
+    log = newest_log(store.data / "db")
+    content = log.path.read_bytes()
+    first = log.entries[0]
+    torn = SALT_BYTES + int(part * (first.end - first.start - SALT_BYTES - 1))
+    written = content[: log.end] + content[first.start :][:torn]
+    log.path.write_bytes(written + content[len(written) :])
     scene.go_on("one store killed in a write")
     store.start()
     scene.finish()
@@ -71,9 +66,10 @@ def test_a_flipped_bit_in_the_log(scene: Scene) -> None:
     """It refuses, and names file and remedy; by `--accept-loss` it comes back as another store."""
     store, gateway = scene.mesh.stores[0], scene.mesh.gateway
     store.kill9()
-    log = newest_log(store)
+    newest = newest_log(store.data / "db")
+    log = newest.path
     content = bytearray(log.read_bytes())
-    content[len(content) // 2] ^= 0x10
+    content[newest.end // 2] ^= 0x10
     log.write_bytes(content)
     said = refused(store)
     assert log.name in said

@@ -162,7 +162,7 @@ def test_a_log_that_is_damaged_in_the_middle(mesh: MeshCluster, ports: list[int]
     produce(mesh, *some(0, 19))
     until(lambda: head(ports[0]) == 19)
     store.kill9()
-    (log,) = [path for path in (store.data / "db").glob("*.log") if b"value-00012" in path.read_bytes()]
+    (log,) = [path for path in (store.data / "db").rglob("*.log") if b"value-00012" in path.read_bytes()]
     content = bytearray(log.read_bytes())
     content[content.index(b"value-00012")] ^= 1
     log.write_bytes(content)

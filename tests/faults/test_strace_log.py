@@ -20,6 +20,13 @@ SYNC_ENDS = "11 12:00:00.4 <... fdatasync resumed>) = 0"
 SYNC_FAILS = "11 12:00:00.4 <... fdatasync resumed>) = -1 EIO (Input/output error) (INJECTED)"
 
 
+KEPT = (
+    '10 12:00:00.1 pwritev(7</data/store/db/write-ahead/1.log>, [{iov_base="abcdefgh"..., iov_len=32}, '
+    '{iov_base="\\1=\\0\\263\\n\\0\\0ke\\0\\0\\0\\0\\0\\0\\0\\1topic/"..., iov_len=331}], 2, 4096) = 363'
+)
+"""A commit with which the store keeps a copy of the catalog."""
+
+
 def violations(*lines: str) -> list[int]:
     return [found.line for found in judge(lines, log=LOG, client=":50000").violations]
 
@@ -35,6 +42,7 @@ def violations(*lines: str) -> list[int]:
         [WRITE, SYNC, ANSWER.replace("sendto", "sendmsg"), "10 12:00:00.5 +++ exited with 0 +++"],
         [WRITE, SYNC, "11 12:00:00.2 --- SIGCHLD {si_signo=SIGCHLD} ---", ANSWER],
         [WRITE, SYNC.replace("12:00:00.2 ", ""), ANSWER],
+        [WRITE, SYNC, KEPT, ANSWER],
     ],
 )
 def test_right(lines: list[str]) -> None:
@@ -71,6 +79,14 @@ def test_every_sync_made_a_no_op_is_seen() -> None:
     right = [WRITE, SYNC, ANSWER] * 20
     assert violations(*right) == []
     assert len(violations(*(line for line in right if line != SYNC))) == 20
+
+
+def test_where_a_write_begins_is_its_last_argument() -> None:
+    whole = KEPT.replace("ke", "xy")
+    begins = whole.replace(") = 363", " <unfinished ...>")
+    for lines in ([whole], [begins, "10 12:00:00.2 <... pwritev resumed>) = 363"]):
+        found = list(calls(lines))
+        assert [(call.position, call.result) for call in found] == [(4096, 0), (4096, 363)]
 
 
 def test_split_calls_are_put_together() -> None:

@@ -10,8 +10,12 @@ BATCH_READS = "tests/unit/mesh/store/test_batches.py::"
 RANGES = "tests/unit/mesh/store/test_ranges.py::"
 SCRUB = "tests/unit/mesh/store/test_scrub.py::"
 VERIFY = "tests/unit/mesh/store/test_verify.py::"
-WAL = "tests/unit/mesh/store/test_wal.py::"
-WAL_CUT = "tests/unit/mesh/store/test_wal_cut.py::"
+KEEPER = "tests/unit/mesh/store/write_ahead/test_keeper.py::"
+KILLED = "tests/unit/mesh/store/write_ahead/test_killed.py::"
+LOG_CUT = "tests/unit/mesh/store/test_log_cut.py::"
+POWER_LOSS = (
+    "tests/unit/mesh/store/write_ahead/test_power_loss.py::test_what_was_fsynced_outlives_power_losses"
+)
 
 MUTANTS = (
     Mutant(
@@ -57,22 +61,50 @@ MUTANTS = (
     Mutant(
         "log-flushed-and-not-fsynced",
         "What was acknowledged is in the page cache alone.",
-        "mesh/store/db.py",
-        """            self._db.flush_wal(True)
-        except Exception as error:
-            raise StoreFailed(f"fsync""",
-        """            self._db.flush_wal(False)
-        except Exception as error:
-            raise StoreFailed(f"fsync""",
+        "mesh/store/write_ahead/files.py",
+        "        os.fdatasync(self.descriptor)\n",
+        "        pass\n",
         (f"{DB_LOG}test_a_flush_is_an_fsync",),
     ),
     Mutant(
         "damaged-log-ends-in-silence",
         "One flipped bit in a store's log takes every fsynced record after it, and nobody is told.",
-        "mesh/store/db.py",
-        "DBRecoveryMode.tolerate_corrupted_tail_records()",
-        "DBRecoveryMode.point_in_time()",
+        "mesh/store/write_ahead/judging.py",
+        '        kind = "corrupt"\n',
+        '        kind = "torn"\n',
         (f"{DB_LOG}test_a_log_that_is_damaged_in_the_middle_is_not_opened",),
+    ),
+    Mutant(
+        "log-written-over-before-it-is-in-tables",
+        "A power loss takes what was acknowledged a moment ago, once the store has been busy.",
+        "mesh/store/write_ahead/keeper.py",
+        "            self._flush()\n",
+        "",
+        (f"{KEEPER}test_a_file_is_free_after_a_flush_that_began_when_it_was_full",),
+    ),
+    Mutant(
+        "full-file-left-out-of-the-fsync",
+        "The same, for what lies in the file that has just become full.",
+        "mesh/store/write_ahead/log.py",
+        "                self._left.popitem()[0].fsync()\n",
+        "                self._left.popitem()\n",
+        (POWER_LOSS,),
+    ),
+    Mutant(
+        "what-a-file-had-before-counts",
+        "A start brings back what an earlier one had cut off, under numbers that are given to others.",
+        "mesh/store/write_ahead/log.py",
+        "os.urandom(SALT_BYTES)",
+        "bytes(SALT_BYTES)",
+        (POWER_LOSS,),
+    ),
+    Mutant(
+        "loss-of-the-log-unnoticed-after-a-kill",
+        "With --fsync never, the last records of a log that is gone are missed by nobody.",
+        "mesh/store/write_ahead/log.py",
+        "        self._mark.written(number)\n",
+        "",
+        (f"{KILLED}test_a_log_of_another_boot_may_lack_what_was_not_fsynced",),
     ),
     Mutant(
         "store-forgets-epochs",
@@ -187,17 +219,17 @@ MUTANTS = (
     Mutant(
         "cut-names-too-little",
         "An operator accepts a loss of which a part was not named: closed segments with records missing.",
-        "mesh/store/wal_cut.py",
+        "mesh/store/log_cut.py",
         "(state.phase is Phase.CLOSED and not is_unfinished(state))",
         "state.phase is Phase.CLOSED",
-        (f"{WAL_CUT}test_a_closed_segment_that_lacks_something_then_is_named",),
+        (f"{LOG_CUT}test_a_closed_segment_that_lacks_something_then_is_named",),
     ),
     Mutant(
-        "cut-does-not-see-later-logs",
-        "The same, for what lies in the logs after the damaged one.",
-        "mesh/store/wal_salvage.py",
-        "        if number < int(report.file.stem):\n",
-        "        if number != int(report.file.stem):\n",
-        (f"{WAL}test_what_lies_behind_a_damaged_place_is_read_from_the_later_logs_too",),
+        "cut-does-not-see-what-is-whole-behind",
+        "The same, for what lies in the log behind the damaged place.",
+        "mesh/store/write_ahead/replaying.py",
+        "for entry in (*file.entries, *file.behind) if entry.number > examined.verdict.last]\n",
+        "for entry in file.entries if entry.number > examined.verdict.last]\n",
+        (f"{LOG_CUT}test_what_is_named_is_what_goes",),
     ),
 )

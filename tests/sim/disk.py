@@ -115,10 +115,6 @@ class SimHandle:
             raise OSError("the process is gone")
         self.disk.write(batch)
 
-    def flush_wal(self, _sync: bool) -> None:
-        if not self.dead:
-            self.disk.flush()
-
     def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
         return [self.disk.data.get(key) for key in keys]
 
@@ -165,12 +161,34 @@ class SimIterator:
         pass
 
 
+class SimLog:
+    """As `mesh.store.write_ahead.log.WriteAheadLog`: what is fsynced is what the disk has of the database."""
+
+    fsynced = 0
+    failure = ""
+
+    def __init__(self, handle: SimHandle) -> None:
+        self._handle = handle
+
+    def append(self, _number: int, _changes: list[bytes]) -> None:
+        pass
+
+    def fsync(self, number: int) -> None:
+        if not self._handle.dead:
+            self._handle.disk.flush()
+            self.fsynced = number
+
+    def close(self) -> None:
+        pass
+
+
 class SimDatabase(Database):
     """One store process's database."""
 
     def __init__(self, disk: Disk) -> None:
         self.handle = SimHandle(disk)
         self._db: Any = self.handle
+        self._log: Any = SimLog(self.handle)
         self._write_options: Any = None
         self._compaction: Any = None
         self._reclaiming = threading.Lock()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from mesh.data_directory import DataDirectory, DataDirectoryRefused, Kind
 from mesh.protocol.ingest import Ingest
 from mesh.store import keys
-from mesh.store.db import Database
+from mesh.store.db import LOG_DIRECTORY, Database
 from mesh.store.verify import EXIT_DAMAGED, EXIT_GOOD, MAX_PROBLEMS, Report, verify, verify_database
 from tests.unit.mesh.store.sample import ADDRESS, BATCHES, OTHER, STORE, batch, fill, record, request, settle
 from wireproto.dafka.messages import Record
@@ -233,12 +234,10 @@ def test_a_corrupt_write_ahead_log_is_named_with_file_and_offset(path: Path) -> 
         settle(ingest, database)
     database.flush()
     copy = path.parent / "copy"
-    for file in (path / "db").iterdir():
-        (copy / "db").mkdir(parents=True, exist_ok=True)
-        (copy / "db" / file.name).write_bytes(file.read_bytes())
+    shutil.copytree(path / "db", copy / "db")
     database.close()
     (copy / "identity.json").write_bytes((path / "identity.json").read_bytes())
-    log = max((copy / "db").glob("*.log"))
+    log = max((copy / "db" / LOG_DIRECTORY).glob("*.log"))
     data = bytearray(log.read_bytes())
     data[len(data) // 2] ^= 1
     log.write_bytes(bytes(data))

@@ -1,36 +1,26 @@
 """What a cut of a damaged write-ahead log takes, said before it is done (`dafka store accept-loss DIR`).
 
 A log that is damaged in the middle is cut at its first bad byte: everything from there on goes, also what is
-whole behind it, because a log with a hole is none. What is left is found out on a copy that is cut: the table
-and blob files are linked, not copied; nothing of the store is changed. What goes is told by the whole records
-behind the damaged place; what the damaged place itself held, nobody here knows.
+whole behind it, because a log with a hole is none. A database that is opened to be read has what will be
+left: nothing of the store is changed. What goes is told by the whole entries behind the damaged place; what
+the damaged place itself held, nobody here knows.
 """
 
-import os
-import shutil
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mesh.private_files import DIRECTORY_MODE, copy_file
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.copying import is_unfinished
-from mesh.store import keys, wal
+from mesh.store import keys
 from mesh.store.db import Database
-from mesh.store.opening import cut
 from mesh.store.values import unpack_head
-from mesh.store.wal_salvage import entries_behind
+from mesh.store.write_ahead.entries import PUT, changes
+from mesh.store.write_ahead.replaying import behind
 from wireproto.dafka.additions import Announcement
 from wireproto.records.errors import InvalidBatch
 from wireproto.records.row import Row
-
-COPY_NAME = "db-as-it-will-be"
-"""The copy, beside the database; it is gone when the look is over."""
-
-LINKED = {".sst", ".blob"}
-"""Files that RocksDB never changes once they are written."""
 
 NAMES_AT_ONCE = 1000
 """Addresses read at a time."""
@@ -68,22 +58,21 @@ def look(path: Path) -> Look | None:
     """What is given up when the log of this database is cut; None if it is not damaged. The store must not
     run. Raises StoreFailed, OSError.
     """
-    report = wal.examine(path)
-    if report.remainder_kind != "corrupt":
-        return None
-    seen: dict[str, _Seen] = {}
-    entries = 0
-    for key, value in entries_behind(path, report):
-        entries += 1
-        if value is not None:
-            _see(seen, key, value)
-    with _cut_copy(path) as copy:
-        database = Database(copy, read_only=True)
-        try:
-            parts = list(_parts(database, seen))
-        finally:
-            database.close()
-    return Look(report.cause, parts, entries)
+    database = Database(path, read_only=True)
+    try:
+        examined = database.examined
+        if examined.verdict.kind != "corrupt":
+            return None
+        seen: dict[str, _Seen] = {}
+        entries = 0
+        for content, entry in behind(examined):
+            for kind, key, value in changes(content, entry):
+                entries += 1
+                if kind == PUT:
+                    _see(seen, key, value)
+        return Look(examined.verdict.cause, list(_parts(database, seen)), entries)
+    finally:
+        database.close()
 
 
 @dataclass
@@ -157,30 +146,3 @@ def _addresses(database: Database) -> Iterator[str]:
         if len(found) < NAMES_AT_ONCE:
             return
         last = found[-1]
-
-
-@contextmanager
-def _cut_copy(path: Path) -> Iterator[Path]:
-    """A copy of the database as it will be, for the time of a look. Raises OSError."""
-    copy = path.parent / COPY_NAME
-    shutil.rmtree(copy, ignore_errors=True)
-    copy.mkdir(mode=DIRECTORY_MODE)
-    try:
-        for file in path.iterdir():
-            if not file.is_file():
-                continue
-            if file.suffix in LINKED:
-                _link(file, copy / file.name)
-            else:
-                copy_file(file, copy / file.name)
-        cut(copy)
-        yield copy
-    finally:
-        shutil.rmtree(copy, ignore_errors=True)
-
-
-def _link(file: Path, target: Path) -> None:
-    try:
-        os.link(file, target)
-    except OSError:  # a file system without links
-        copy_file(file, target)

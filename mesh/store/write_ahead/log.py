@@ -1,0 +1,109 @@
+"""The write-ahead log of a store that runs: commits are appended on the loop and fsynced by the committer.
+
+Rule: when `fsync` returns, every commit that was appended before it began outlives a power loss.
+
+Files are full one after the other: a commit that does not fit begins the next one. What is free comes from
+the keeper, who gives a file back once RocksDB has its commits in tables; if there is none, the loop makes
+one, without its bytes, and the next round has them. RocksDB refuses writes while its memtables are many, and
+that bounds how many files there can be.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from mesh.store.write_ahead.entries import (
+    ENTRY_HEADER_BYTES,
+    FILE_HEADER_BYTES,
+    SALT_BYTES,
+    entry_parts,
+    file_header,
+)
+from mesh.store.write_ahead.files import FILE_BYTES, LogFile, make
+from mesh.store.write_ahead.keeper import Keeper
+from mesh.store.write_ahead.mark import Mark
+
+
+class WriteAheadLog:
+    """`append` is for the loop, `fsync` for the committer's thread."""
+
+    fsynced = 0
+    """The number of the last commit that this log has fsynced, 0 before the first."""
+
+    def __init__(self, directory: Path, free: list[LogFile], flush: Callable[[], None]) -> None:
+        """`free`: files that may be written over. `flush` has RocksDB move its memtables into tables. Raises
+        OSError.
+        """
+        self._directory = directory
+        self._free = deque(free)
+        self._keeper = Keeper(directory, self._free, flush)
+        self._mark = Mark(directory)
+        self._file: LogFile | None = None
+        self._left: dict[LogFile, None] = {}
+        """Full files that the next fsync covers, too."""
+        self._salt = b""
+        self._position = 0
+        self._has_asked = False
+        self._has_failed = False
+
+    @property
+    def failure(self) -> str:
+        """Why memtables could not be moved into tables; "" as long as they can."""
+        return self._keeper.failure
+
+    def append(self, number: int, changes: list[bytes]) -> None:
+        """Write a commit, not yet fsynced. Raises OSError: then nothing later may be appended."""
+        size = sum(map(len, changes))
+        end = self._position + ENTRY_HEADER_BYTES + size
+        file = self._file
+        is_new = file is None or end > FILE_BYTES
+        if file is None or is_new:
+            file = self._next_file()
+            end = FILE_HEADER_BYTES + ENTRY_HEADER_BYTES + size
+        parts = entry_parts(self._salt, number, self.fsynced, size, changes)
+        if is_new:
+            parts[0] = file_header(self._salt, number) + parts[0]
+        file.write(parts, 0 if is_new else self._position)
+        self._mark.written(number)
+        self._position = end
+        if not self._has_asked and end > FILE_BYTES // 2 and not self._free:
+            self._has_asked = True
+            self._keeper.make_one()
+
+    def _next_file(self) -> LogFile:
+        if self._file is not None:
+            self._left[self._file] = None
+            self._keeper.take(self._file)
+        file = self._free.popleft() if self._free else make(self._directory)
+        self._salt = os.urandom(SALT_BYTES)
+        self._has_asked = False
+        self._file = file
+        return file
+
+    def fsync(self, number: int) -> None:
+        """Fsync everything up to commit `number`, which is the last one that was appended, or an earlier one.
+        Raises OSError: then nothing since the last fsync may be acknowledged. It is not tried again: the
+        system may have forgotten what it could not write, and say that all is well.
+        """
+        if self._has_failed:
+            raise OSError("an fsync before it failed")
+        file = self._file  # before the files that are full: it may become one of them meanwhile
+        try:
+            while self._left:
+                self._left.popitem()[0].fsync()
+            if file is not None:
+                file.fsync()
+        except OSError:
+            self._has_failed = True
+            raise
+        self.fsynced = number
+        self._mark.fsynced(number)
+
+    def close(self) -> None:
+        """End the keeper's thread, and close the files. Raises OSError."""
+        self._keeper.close()
+        self._mark.close()
+        files = {*self._free, *self._left, *self._keeper.waiting, *([self._file] if self._file else [])}
+        for file in files:
+            file.close()

@@ -1,0 +1,170 @@
+"""When a file of the log may be written over, and what happens when RocksDB cannot go on."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mesh.store.db import LOG_DIRECTORY, Database, StoreFailed
+from mesh.store.write_ahead import files
+from mesh.store.write_ahead.files import FILE_BYTES, LogFile, make, names
+from mesh.store.write_ahead.keeper import Keeper
+
+PATIENCE_SECONDS = 20
+
+
+class Scene:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.free: deque[LogFile] = deque()
+        self.flushing, self.may_end, self.has_ended = threading.Event(), threading.Event(), threading.Event()
+        self.flushes = 0
+        self.error: Exception | None = None
+        self.keeper = Keeper(directory, self.free, self.flush)
+
+    def flush(self) -> None:
+        self.flushes += 1
+        self.flushing.set()
+        assert self.may_end.wait(PATIENCE_SECONDS)
+        if self.error is not None:
+            raise self.error
+
+    def settle(self) -> None:
+        """The thread has done all it was asked."""
+        self.keeper.close()
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    scene = Scene(tmp_path)
+    yield scene
+    scene.may_end.set()
+    scene.keeper.close()
+
+
+def test_a_file_is_free_after_a_flush_that_began_when_it_was_full(scene: Scene) -> None:
+    one, two = make(scene.directory), make(scene.directory)
+    scene.keeper.take(one)
+    assert scene.flushing.wait(PATIENCE_SECONDS)
+    assert not scene.free
+    scene.flushing.clear()
+    scene.keeper.take(two)  # too late for the flush that runs
+    scene.may_end.set()
+    assert scene.flushing.wait(PATIENCE_SECONDS)
+    scene.settle()
+    assert list(scene.free) == [one, two]
+    assert scene.flushes == 2
+
+
+def test_a_flush_that_fails_gives_nothing_back_and_is_told(scene: Scene) -> None:
+    scene.error = RuntimeError("IO error: No space left on device")
+    scene.may_end.set()
+    scene.keeper.take(make(scene.directory))
+    assert scene.flushing.wait(PATIENCE_SECONDS)
+    scene.settle()
+    assert not scene.free
+    assert scene.keeper.failure == "IO error: No space left on device"
+
+
+def test_a_file_that_one_large_commit_made_longer_is_cut(scene: Scene) -> None:
+    file = make(scene.directory)
+    os.truncate(file.path, 3 * FILE_BYTES)
+    scene.may_end.set()
+    scene.keeper.take(file)
+    assert scene.flushing.wait(PATIENCE_SECONDS)
+    scene.settle()
+    assert file.path.stat().st_size == FILE_BYTES
+
+
+def test_the_next_file_is_made_ahead_with_all_its_bytes(scene: Scene) -> None:
+    scene.keeper.make_one()
+    scene.keeper.make_one()
+    while not scene.keeper._asked.empty():
+        pass
+    scene.settle()
+    (file,) = scene.free
+    assert names(scene.directory) == [file.path]
+    assert file.path.stat().st_size == FILE_BYTES
+
+
+def test_without_room_for_a_file_ahead_the_room_is_left_to_others(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.pwrite
+
+    def full(descriptor: int, data: Any, position: int) -> int:
+        if position >= 3 * len(files.ZEROS):
+            raise OSError(28, "No space left on device")
+        return real(descriptor, data, position)
+
+    monkeypatch.setattr(os, "pwrite", full)
+    scene.keeper.make_one()
+    while not scene.keeper._asked.empty():
+        pass
+    scene.settle()
+    (file,) = scene.free
+    assert file.path.stat().st_size == 0
+
+
+def test_two_threads_that_make_files_make_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = make(tmp_path)
+    monkeypatch.setattr(files, "names", lambda _directory: [])  # as the other thread saw it before
+    assert make(tmp_path).path != one.path
+
+
+def test_a_store_whose_memtables_cannot_go_into_tables_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(tmp_path / "db")
+    database.put_now({b"a": b""})
+    monkeypatch.setattr(Keeper, "failure", "Corruption: block checksum mismatch")
+    with pytest.raises(
+        StoreFailed, match=r"moving what was written into tables failed: Corr.*dafka store replace"
+    ):
+        database.put_now({b"b": b""})
+    database.close()
+
+
+def test_a_disk_without_room_ends_the_store_and_keeps_what_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(tmp_path / "db")
+    database.put_now({b"a": b"first"})
+    with monkeypatch.context() as patched:
+
+        def full(_descriptor: int, _parts: Any, _position: int) -> int:
+            raise OSError(28, "No space left on device")
+
+        patched.setattr(os, "pwritev", full)
+        with pytest.raises(StoreFailed, match=r"write-ahead log failed: .*No space left"):
+            database.put_now({b"b": b"second"})
+    assert database.durable_commit == 1
+    database.close()
+    again = Database(tmp_path / "db")
+    assert again.get(b"a") == b"first"
+    again.close()
+
+
+def test_a_write_of_which_the_system_takes_a_part_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.pwritev
+    database = Database(tmp_path / "db")
+
+    def short(descriptor: int, parts: list[bytes], position: int) -> int:
+        return real(descriptor, [b"".join(parts)[:1000]], position)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwritev", short)
+        database.put_now({b"a": bytes(range(256)) * 1000})
+    examined = Database(tmp_path / "db", read_only=True)
+    assert examined.get(b"a") == bytes(range(256)) * 1000
+    examined.close()
+    database.close()
+    assert names(tmp_path / "db" / LOG_DIRECTORY) != []

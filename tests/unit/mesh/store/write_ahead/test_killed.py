@@ -1,0 +1,164 @@
+"""The logs of processes that were killed: every commit is there, and every damaged byte is found."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mesh.store.db import LOG_DIRECTORY, Database, LogDamaged
+from mesh.store.write_ahead.files import FILE_BYTES
+from mesh.store.write_ahead.mark import NAME
+
+MIB = 1024 * 1024
+
+WRITER = """
+import os, signal, sys, time
+from pathlib import Path
+from mesh.store.db import Database, StoreFailed
+
+path, count, size, fsync = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "fsync"
+database = Database(path)
+first = database.last_commit
+for number in range(first, first + count):
+    values = {b"k%08d" % number: (b"%d " % number).ljust(size, b"v"), b"last": b"%d" % number}
+    while True:
+        try:
+            database.put_now(values)
+            break
+        except StoreFailed as error:
+            if "asks to wait" not in str(error):
+                raise
+            time.sleep(0.001)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def killed(path: Path, count: int, size: int) -> Path:
+    """The database after so many commits more, and a SIGKILL."""
+    command = [sys.executable, "-c", WRITER, str(path), str(count), str(size), "fsync"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    return path
+
+
+def check(database: Database, count: int, size: int) -> None:
+    assert database.last_commit == count
+    assert database.get(b"last") == b"%d" % (count - 1)
+    found = list(database.scan(b"k", b"l"))
+    assert found == [(b"k%08d" % number, (b"%d " % number).ljust(size, b"v")) for number in range(count)]
+
+
+@pytest.mark.parametrize(("count", "size"), [(1, 0), (30, 100), (200, 100_000), (9, 3 * MIB), (3, 20 * MIB)])
+def test_every_commit_is_there_after_kills(tmp_path: Path, count: int, size: int) -> None:
+    path = tmp_path / "db"
+    for lives in (1, 2, 3):
+        killed(path, count, size)
+        reader = Database(path, read_only=True)
+        check(reader, lives * count, size)
+        reader.close()
+    database = Database(path)
+    check(database, 3 * count, size)
+    assert len(list((path / LOG_DIRECTORY).glob("*.log"))) <= 4
+    database.close()
+    database = Database(path, read_only=True)
+    assert database.examined.verdict.replayed == (), "a stopped store has everything in tables"
+    check(database, 3 * count, size)
+    database.close()
+
+
+def test_files_are_written_over_and_over(tmp_path: Path) -> None:
+    """Twenty times what one file holds, in a few files."""
+    path = killed(tmp_path / "db", 1_700, 100_000)
+    logs = list((path / LOG_DIRECTORY).glob("*.log"))
+    assert len(logs) <= 10
+    assert sum(log.stat().st_size for log in logs) <= 10 * FILE_BYTES + MIB
+    assert [log.stat().st_size for log in path.glob("*.log")] == [0], (
+        "RocksDB has its own, and writes nothing there"
+    )
+    database = Database(path)
+    check(database, 1_700, 100_000)
+    database.close()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return killed(tmp_path_factory.mktemp("killed") / "db", 20, 300)
+
+
+def log_of(path: Path) -> Path:
+    (log,) = (path / LOG_DIRECTORY).glob("*.log")
+    return log
+
+
+def test_no_flipped_bit_goes_unnoticed(whole: Path, tmp_path: Path) -> None:
+    """Whatever byte of the log it is in; and nothing is changed."""
+    size = log_of(whole).stat().st_size
+    for place in range(0, size, 7):
+        path = Path(shutil.copytree(whole, tmp_path / "db"))
+        content = bytearray(log_of(path).read_bytes())
+        content[place] ^= 1 << place % 8
+        log_of(path).write_bytes(content)
+        with pytest.raises(LogDamaged, match="is corrupt from byte"):
+            Database(path)
+        assert log_of(path).read_bytes() == bytes(content)
+        shutil.rmtree(path)
+
+
+@pytest.mark.parametrize("part", [0.0, 0.3, 0.999])
+def test_no_log_that_is_cut_goes_unnoticed(whole: Path, tmp_path: Path, part: float) -> None:
+    path = Path(shutil.copytree(whole, tmp_path / "db"))
+    os.truncate(log_of(path), int(part * log_of(path).stat().st_size))
+    with pytest.raises(LogDamaged):
+        Database(path)
+
+
+def test_no_log_that_is_gone_goes_unnoticed(whole: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(whole, tmp_path / "db"))
+    log_of(path).unlink()
+    with pytest.raises(LogDamaged, match=f"{path / LOG_DIRECTORY} is corrupt from byte 0 on"):
+        Database(path)
+
+
+@pytest.mark.parametrize("page", [b"", b"of a power loss", bytes(4096)], ids=["gone", "short", "zeros"])
+def test_without_the_page_a_flipped_bit_is_found_where_something_stands_behind_it(
+    whole: Path, tmp_path: Path, page: bytes
+) -> None:
+    """Of the last commit nobody can say then that it was ever whole."""
+    for place, is_refused in ((0.1, True), (0.5, True), (0.97, False)):
+        path = Path(shutil.copytree(whole, tmp_path / str(place)))
+        (path / LOG_DIRECTORY / NAME).write_bytes(page)
+        if not page:
+            (path / LOG_DIRECTORY / NAME).unlink()
+        content = bytearray(log_of(path).read_bytes())
+        content[int(place * len(content))] ^= 1
+        log_of(path).write_bytes(content)
+        if is_refused:
+            with pytest.raises(LogDamaged):
+                Database(path)
+        else:
+            database = Database(path)
+            check(database, 19, 300)
+            database.close()
+
+
+def test_a_log_of_another_boot_may_lack_what_was_not_fsynced(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory outlives a process and not the machine."""
+    path = Path(shutil.copytree(whole, tmp_path / "db"))
+    page = bytearray((path / LOG_DIRECTORY / NAME).read_bytes())
+    page[:16] = bytes(16)  # nothing was fsynced
+    (path / LOG_DIRECTORY / NAME).write_bytes(page)
+    os.truncate(log_of(path), log_of(path).stat().st_size - 10)
+    with pytest.raises(LogDamaged):
+        Database(path)
+    monkeypatch.setattr("mesh.store.write_ahead.mark.boot_id", lambda: "11111111-2222-3333-4444-555555555555")
+    database = Database(path)
+    check(database, 19, 300)
+    database.close()
