@@ -292,7 +292,7 @@ class Database:
         except OSError as error:
             raise StoreFailed(f"writing to the store's write-ahead log failed: {error}") from None
         self._commit = number
-        if failure := self._log.failure:
+        if failure := self._log.keeper.failure:
             raise StoreFailed(f"moving what was written into tables failed: {failure}{_next_step(failure)}")
 
     def flush(self) -> None:
@@ -579,11 +579,15 @@ class Database:
             return
         try:
             self._log.fsync(self._commit or 0)
-            self._log.close()  # its thread first: RocksDB is not closed while that uses it
+            self._log.keeper.close()  # RocksDB is not closed while its thread uses it
             if self._reclaiming.locked():
                 self._db.cancel_all_background(False)
+            else:
+                self._db.flush()
+                self._log.forget()
             with self._reclaiming:
-                self._db.close()  # flushes the memtables first
+                self._db.close()
+            self._log.close()
         except Exception as error:
             if SHUTTING_DOWN not in str(error):
                 raise StoreFailed(f"closing the store failed: {error}") from None

@@ -179,7 +179,7 @@ def of_another_boot(database: Path) -> None:
 
 def newest_log(database: Path) -> ReadFile:
     """The file of a store's write-ahead log that was written last."""
-    return read_files(database / LOG_DIRECTORY)[-1]
+    return read_files(database / LOG_DIRECTORY, 0)[-1]
 
 
 # wrong bytes ----------------------------------------------------------------------------------------------

@@ -124,6 +124,9 @@ class SimHandle:
     def compact_range(self, *_: object) -> None:
         pass
 
+    def flush(self) -> None:
+        pass
+
     def cancel_all_background(self, _wait: bool) -> None:
         pass
 
@@ -161,14 +164,23 @@ class SimIterator:
         pass
 
 
+class SimKeeper:
+    """As `mesh.store.write_ahead.keeper.Keeper`."""
+
+    failure = ""
+
+    def close(self) -> None:
+        pass
+
+
 class SimLog:
     """As `mesh.store.write_ahead.log.WriteAheadLog`: what is fsynced is what the disk has of the database."""
 
     fsynced = 0
-    failure = ""
 
     def __init__(self, handle: SimHandle) -> None:
         self._handle = handle
+        self.keeper = SimKeeper()
 
     def append(self, _number: int, _changes: list[bytes]) -> None:
         pass
@@ -177,6 +189,9 @@ class SimLog:
         if not self._handle.dead:
             self._handle.disk.flush()
             self.fsynced = number
+
+    def forget(self) -> None:
+        pass
 
     def close(self) -> None:
         pass

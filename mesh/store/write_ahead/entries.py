@@ -23,12 +23,15 @@ import google_crc32c
 
 MAGIC: Final = b"dafkalog"
 SALT_BYTES: Final = 8
+"""As many as cannot be there by chance."""
 _FILE: Final = struct.Struct("<8s8sQ")
 _CHECKSUM: Final = struct.Struct("<I")
 FILE_HEADER_BYTES: Final = _FILE.size + _CHECKSUM.size
+"""What stands in front of a file's first entry."""
 _START: Final = struct.Struct("<8sI")
 _REST: Final = struct.Struct("<IQQ")
 ENTRY_HEADER_BYTES: Final = _START.size + _REST.size
+"""What stands in front of a commit's changes."""
 PUT, DELETE, DELETE_RANGE = 1, 2, 3
 _CHANGE: Final = struct.Struct("<BHI")
 pack_change: Final = _CHANGE.pack

@@ -37,7 +37,7 @@ class WriteAheadLog:
         """
         self._directory = directory
         self._free = deque(free)
-        self._keeper = Keeper(directory, self._free, flush)
+        self.keeper = Keeper(directory, self._free, flush)
         self._mark = Mark(directory)
         self._file: LogFile | None = None
         self._left: dict[LogFile, None] = {}
@@ -46,11 +46,6 @@ class WriteAheadLog:
         self._position = 0
         self._has_asked = False
         self._has_failed = False
-
-    @property
-    def failure(self) -> str:
-        """Why memtables could not be moved into tables; "" as long as they can."""
-        return self._keeper.failure
 
     def append(self, number: int, changes: list[bytes]) -> None:
         """Write a commit, not yet fsynced. Raises OSError: then nothing later may be appended."""
@@ -69,12 +64,12 @@ class WriteAheadLog:
         self._position = end
         if not self._has_asked and end > FILE_BYTES // 2 and not self._free:
             self._has_asked = True
-            self._keeper.make_one()
+            self.keeper.make_one()
 
     def _next_file(self) -> LogFile:
         if self._file is not None:
             self._left[self._file] = None
-            self._keeper.take(self._file)
+            self.keeper.take(self._file)
         file = self._free.popleft() if self._free else make(self._directory)
         self._salt = os.urandom(SALT_BYTES)
         self._has_asked = False
@@ -101,9 +96,16 @@ class WriteAheadLog:
         self._mark.fsynced(number)
 
     def close(self) -> None:
-        """End the keeper's thread, and close the files. Raises OSError."""
-        self._keeper.close()
+        """Close the files, once the keeper's thread has ended."""
         self._mark.close()
-        files = {*self._free, *self._left, *self._keeper.waiting, *([self._file] if self._file else [])}
-        for file in files:
+        for file in self._files():
             file.close()
+
+    def forget(self) -> None:
+        """All commits are in tables: the next start has nothing to read. Raises OSError."""
+        for file in self._files():
+            file.write([bytes(FILE_HEADER_BYTES)], 0)
+
+    def _files(self) -> set[LogFile]:
+        current = [self._file] if self._file else []
+        return {*self._free, *self._left, *self.keeper.waiting, *current}

@@ -25,6 +25,7 @@ from mesh.private_files import open_file, read_file
 
 NAME: Final = "come-to"
 PAGE_BYTES: Final = 4096
+"""One page of memory."""
 _PAIR: Final = struct.Struct("<QQ")
 FSYNCED_AT, WRITTEN_AT = 0, 64
 _CONSTANT: Final = int.from_bytes(b"fsynced.", "little")

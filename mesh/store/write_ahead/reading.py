@@ -47,10 +47,18 @@ class ReadFile:
         return max(self.torn_end, self.behind[-1].end if self.behind else self.end)
 
 
-def read_files(directory: Path) -> list[ReadFile]:
-    """All files that hold commits, in the order of those. Raises OSError."""
-    read = (read_content(path, content_of(path)) for path in names(directory))
-    return sorted((file for file in read if file is not None), key=lambda file: file.first)
+def read_files(directory: Path, tables: int) -> list[ReadFile]:
+    """The files that may hold commits after `tables`, in their order; no other is read. Raises OSError."""
+    headers = [(path, read_file_header(read_file(path, FILE_HEADER_BYTES))) for path in names(directory)]
+    begun = sorted((header[1], path) for path, header in headers if header is not None)
+    # All that a file holds comes before what the next one begins with.
+    wanted = [
+        path
+        for place, (_, path) in enumerate(begun, 1)
+        if place == len(begun) or begun[place][0] > tables + 1
+    ]
+    read = (read_content(path, content_of(path)) for path in wanted)
+    return [file for file in read if file is not None]
 
 
 def content_of(path: Path) -> bytes:

@@ -26,7 +26,7 @@ class Examined(NamedTuple):
 
 def examine(directory: Path, tables: int) -> Examined:
     """`tables`: the last commit in tables. Nothing is changed. Raises OSError."""
-    files = read_files(directory)
+    files = read_files(directory, tables)
     return Examined(directory, files, judge(directory, files, tables, read_mark(directory)))
 
 

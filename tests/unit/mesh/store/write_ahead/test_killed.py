@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 
 from mesh.store.db import LOG_DIRECTORY, Database, LogDamaged
+from mesh.store.write_ahead import reading
+from mesh.store.write_ahead.entries import read_file_header
 from mesh.store.write_ahead.files import FILE_BYTES
 from mesh.store.write_ahead.mark import NAME
+from mesh.store.write_ahead.reading import content_of
 
 MIB = 1024 * 1024
 
@@ -67,7 +70,7 @@ def test_every_commit_is_there_after_kills(tmp_path: Path, count: int, size: int
     assert len(list((path / LOG_DIRECTORY).glob("*.log"))) <= 4
     database.close()
     database = Database(path, read_only=True)
-    assert database.examined.verdict.replayed == (), "a stopped store has everything in tables"
+    assert database.examined.files == [], "a stopped store has everything in tables"
     check(database, 3 * count, size)
     database.close()
 
@@ -83,6 +86,31 @@ def test_files_are_written_over_and_over(tmp_path: Path) -> None:
     )
     database = Database(path)
     check(database, 1_700, 100_000)
+    database.close()
+
+
+def test_a_start_reads_only_what_may_not_be_in_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = killed(tmp_path / "db", 500, 100_000)
+    read: list[Path] = []
+
+    def note(file: Path) -> bytes:
+        read.append(file)
+        return content_of(file)
+
+    monkeypatch.setattr(reading, "content_of", note)
+    database = Database(path, read_only=True)
+    tables = database.examined.verdict.last - len(database.examined.verdict.replayed)
+    firsts = {
+        header[1]: file
+        for file in (path / LOG_DIRECTORY).glob("*.log")
+        if (header := read_file_header(file.read_bytes())) is not None
+    }
+    needed = max(first for first in firsts if first <= tables + 1)
+    assert read == [firsts[first] for first in sorted(firsts) if first >= needed]
+    assert len(read) < len(firsts)
+    check(database, 500, 100_000)
     database.close()
 
 

@@ -203,7 +203,7 @@ def test_what_was_fsynced_outlives_power_losses(lives: list[list[Any]], random: 
                 if step is None:
                     store.fsync()
                 elif step == "flush":
-                    store.log._keeper.work()
+                    store.log.keeper.work()
                 else:
                     size = step + (3 * FILE_BYTES if large and random.random() < 0.1 else 0)
                     store.append(os.urandom(size))
