@@ -62,8 +62,8 @@ MUTANTS = (
         "log-flushed-and-not-fsynced",
         "What was acknowledged is in the page cache alone.",
         "mesh/store/write_ahead/files.py",
-        "        os.fdatasync(self.descriptor)\n",
-        "        pass\n",
+        "            os.fdatasync(self.descriptor)\n",
+        "            pass\n",
         (f"{DB_LOG}test_a_flush_is_an_fsync",),
     ),
     Mutant(

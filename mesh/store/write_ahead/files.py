@@ -1,6 +1,8 @@
 """The files of the write-ahead log on the disk: made, written, given back."""
 
+import fcntl
 import os
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -35,7 +37,10 @@ class LogFile:
 
     def fsync(self) -> None:
         """Raises OSError."""
-        os.fdatasync(self.descriptor)
+        if sys.platform == "darwin":
+            fcntl.fcntl(self.descriptor, fcntl.F_FULLFSYNC)  # its fsync leaves the bytes in the disk's memory
+        else:
+            os.fdatasync(self.descriptor)
 
     def shrink(self) -> None:
         """Cut off what one large commit took beyond `FILE_BYTES`. Raises OSError."""

@@ -48,7 +48,20 @@ class WriteAheadLog:
         self._has_failed = False
 
     def append(self, number: int, changes: list[bytes]) -> None:
-        """Write a commit, not yet fsynced. Raises OSError: then nothing later may be appended."""
+        """Write a commit, not yet fsynced. Raises OSError: then nothing later is appended or fsynced."""
+        if self._has_failed:
+            raise OSError("a write or an fsync before it failed")
+        try:
+            self._append(number, changes)
+        except OSError:
+            self._has_failed = True
+            raise
+        self._mark.written(number)
+        if not self._has_asked and self._position > FILE_BYTES // 2 and not self._free:
+            self._has_asked = True
+            self.keeper.make_one()
+
+    def _append(self, number: int, changes: list[bytes]) -> None:
         size = sum(map(len, changes))
         end = self._position + ENTRY_HEADER_BYTES + size
         file = self._file
@@ -60,11 +73,7 @@ class WriteAheadLog:
         if is_new:
             parts[0] = file_header(self._salt, number) + parts[0]
         file.write(parts, 0 if is_new else self._position)
-        self._mark.written(number)
         self._position = end
-        if not self._has_asked and end > FILE_BYTES // 2 and not self._free:
-            self._has_asked = True
-            self.keeper.make_one()
 
     def _next_file(self) -> LogFile:
         if self._file is not None:
@@ -82,7 +91,7 @@ class WriteAheadLog:
         system may have forgotten what it could not write, and say that all is well.
         """
         if self._has_failed:
-            raise OSError("an fsync before it failed")
+            raise OSError("a write or an fsync before it failed")
         file = self._file  # before the files that are full: it may become one of them meanwhile
         try:
             while self._left:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -131,6 +132,25 @@ def test_a_store_whose_memtables_cannot_go_into_tables_ends(
     database.close()
 
 
+def test_no_file_is_given_back_while_the_next_one_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(tmp_path / "db")
+    database.put_now({b"a": bytes(FILE_BYTES - 1000)})
+    database._log._free.clear()
+
+    def full(_directory: Path) -> LogFile:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("mesh.store.write_ahead.log.make", full)
+    for _ in range(2):
+        with pytest.raises(StoreFailed, match="write-ahead log failed"):
+            database.put_now({b"b": bytes(2000)})
+    copy = Database(Path(shutil.copytree(tmp_path / "db", tmp_path / "copy")))
+    assert copy.get(b"a") == bytes(FILE_BYTES - 1000)
+    copy.close()
+
+
 def test_a_disk_without_room_ends_the_store_and_keeps_what_was_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,7 +164,12 @@ def test_a_disk_without_room_ends_the_store_and_keeps_what_was_written(
         patched.setattr(os, "pwritev", full)
         with pytest.raises(StoreFailed, match=r"write-ahead log failed: .*No space left"):
             database.put_now({b"b": b"second"})
+    with pytest.raises(StoreFailed, match="before it failed"):
+        database.put_now({b"c": b"there is room again"})
+    with pytest.raises(StoreFailed):
+        database.flush()
     assert database.durable_commit == 1
+    database._log._has_failed = False
     database.close()
     again = Database(tmp_path / "db")
     assert again.get(b"a") == b"first"
