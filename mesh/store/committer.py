@@ -80,6 +80,7 @@ class Committer:
         if self.fsync is Fsync.ALWAYS:
             self._queue.put(commit)
             return False
+        self._database.count_written()
         return True
 
     def stop(self) -> None:

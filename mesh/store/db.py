@@ -156,6 +156,9 @@ class Database:
     _commit: int | None = None
     """The number of the last write; None until somebody asks."""
 
+    examined: Examined
+    """What the write-ahead log of a database has that is only read."""
+
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         """Open, or make, the database in `path`. Raises `StoreFailed` with RocksDB's words, `LogDamaged`.
 
@@ -188,12 +191,14 @@ class Database:
     def _open_log(self, directory: Path) -> None:
         """Replay what is not in tables. Raises `LogDamaged`, `StoreFailed`."""
         try:
-            self.examined = examine(directory, self._commit_in_tables())
+            examined = examine(directory, self._commit_in_tables())
             if self._read_only:
-                self._db = self._unchecked = Overlay(self._db, replayed(self.examined))
-                self._commit = self.examined.verdict.last
+                self.examined = examined
+                self._db = self._unchecked = Overlay(self._db, replayed(examined))
+                if examined.verdict.last != NOT_KNOWN:
+                    self._commit = examined.verdict.last
                 return
-            self._replay()
+            self._replay(examined)
             self._log = WriteAheadLog(directory, begin(directory), self._db.flush)
         except LogDamaged:
             self._abandon()
@@ -216,16 +221,16 @@ class Database:
                 return NOT_KNOWN
             raise
 
-    def _replay(self) -> None:
+    def _replay(self, examined: Examined) -> None:
         """Have everything of the log in tables, and nothing left of it that would not count. Raises
         `LogDamaged`, OSError, what RocksDB raises.
         """
-        verdict = self.examined.verdict
+        verdict = examined.verdict
         if verdict.kind == "corrupt":
-            raise LogDamaged(self.examined)
+            raise LogDamaged(examined)
         options = _unlogged()
         batch = rocksdict.WriteBatch(raw_mode=True)
-        for content, entry in replayed(self.examined):
+        for content, entry in replayed(examined):
             apply(content, entry, batch.put, batch.delete, batch.delete_range)
             if batch.size_in_bytes() > REPLAYED_AT_ONCE_BYTES:
                 self._db.write(batch, options)
@@ -235,7 +240,7 @@ class Database:
             self._db.flush()
         if verdict.kind == "torn":
             logger.warning("%s: cut off, as it was never acknowledged", verdict.cause)
-        cut(self.examined)
+        cut(examined)
         self._commit = verdict.last
 
     def _abandon(self) -> None:
@@ -294,6 +299,10 @@ class Database:
         self._commit = number
         if failure := self._log.keeper.failure:
             raise StoreFailed(f"moving what was written into tables failed: {failure}{_next_step(failure)}")
+
+    def count_written(self) -> None:
+        """What is written is acknowledged, without an fsync: as long as the machine runs it must be there."""
+        self._log.count_written(self._commit or 0)
 
     def flush(self) -> None:
         """Fsync the write-ahead log. Raises `StoreFailed`: then nothing since the last flush may be

@@ -101,8 +101,8 @@ MUTANTS = (
     Mutant(
         "loss-of-the-log-unnoticed-after-a-kill",
         "With --fsync never, the last records of a log that is gone are missed by nobody.",
-        "mesh/store/write_ahead/log.py",
-        "        self._mark.written(number)\n",
+        "mesh/store/committer.py",
+        "        self._database.count_written()\n",
         "",
         (f"{KILLED}test_a_log_of_another_boot_may_lack_what_was_not_fsynced",),
     ),

@@ -190,6 +190,9 @@ class SimLog:
             self._handle.disk.flush()
             self.fsynced = number
 
+    def count_written(self, number: int) -> None:
+        pass
+
     def forget(self) -> None:
         pass
 

@@ -56,10 +56,13 @@ class WriteAheadLog:
         except OSError:
             self._has_failed = True
             raise
-        self._mark.written(number)
         if not self._has_asked and self._position > FILE_BYTES // 2 and not self._free:
             self._has_asked = True
             self.keeper.make_one()
+
+    def count_written(self, number: int) -> None:
+        """Commits up to this one, which are appended, are acknowledged without an fsync."""
+        self._mark.written(number)
 
     def _append(self, number: int, changes: list[bytes]) -> None:
         size = sum(map(len, changes))

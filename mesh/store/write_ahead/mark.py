@@ -3,12 +3,14 @@
 ::
 
     at 0     the last commit that was fsynced  8   the same, XOR a constant  8
-    at 64    the last commit that was written  8   the same, XOR a number made of this boot of the machine  8
+    at 64    the last commit that was acknowledged without an fsync  8   the same, XOR a number made of this
+             boot of the machine  8
 
 Rule: each number is set after what it tells of was done, so whatever they say is true. As long as the machine
 is not started anew, its memory has all that was written, whatever happens to the process; so a commit that
-was written in this boot must be there, and one that was fsynced must be there in any. After a power loss the
-page may be an earlier one, or none: then the last commits have no witness, and count if they are whole.
+was acknowledged without an fsync must be there in this boot, and one that was fsynced in any. After a power
+loss the page may be an earlier one, or none: then the last commits have no witness, and count if they are
+whole.
 
 It is a page in memory: setting it is no system call.
 """
@@ -80,7 +82,7 @@ class Mark:
         _PAIR.pack_into(self._page, FSYNCED_AT, number, number ^ _CONSTANT)
 
     def written(self, number: int) -> None:
-        """All commits up to this one are written."""
+        """All commits up to this one are written, and that was enough to acknowledge them."""
         _PAIR.pack_into(self._page, WRITTEN_AT, number, number ^ self._boot)
 
     def close(self) -> None:

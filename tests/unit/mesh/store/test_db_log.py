@@ -54,6 +54,7 @@ def test_an_fsync_that_failed_is_never_tried_again(
 def test_a_log_that_is_damaged_in_the_middle_is_not_opened(database: Database, tmp_path: Path) -> None:
     ingest = Ingest(STORE, database)
     fill(ingest, database, ADDRESS)
+    database.flush()
     shutil.copytree(tmp_path / "db", tmp_path / "left")
     (log,) = (tmp_path / "left" / LOG_DIRECTORY).glob("*.log")
     content = bytearray(log.read_bytes())

@@ -153,6 +153,7 @@ def test_a_closed_segment_that_lacks_something_then_is_named(tmp_path: Path) -> 
     for sequence in range(3, BATCHES):
         assert ingest.on_copy(CLOSED, sequence, batch(sequence), OTHER, 0.0) is Taken.TAKEN
         settle(ingest, database)
+    database.flush()
     shutil.copytree(tmp_path / "running", tmp_path / "killed")
     database.close()
     content = bytearray(log_of(tmp_path / "killed").read_bytes())
