@@ -14,6 +14,7 @@ Facts that shaped it (measured; see docs/decisions/rocksdb.md):
 Contents go to blob files at flush (from `BLOB_BYTES` up), so compaction moves keys and rows, never batches.
 """
 
+import contextlib
 import logging
 import struct
 import threading
@@ -99,6 +100,8 @@ def _options(create: bool) -> rocksdict.Options:
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(create)
     options.set_paranoid_checks(True)
+    # For logs that RocksDB wrote, of stores of before: it drops fsynced records in silence by default.
+    options.set_wal_recovery_mode(rocksdict.DBRecoveryMode.tolerate_corrupted_tail_records())
     options.set_write_buffer_size(WRITE_BUFFER_BYTES)
     options.set_max_write_buffer_number(MAX_WRITE_BUFFERS)
     options.set_max_background_jobs(2)
@@ -244,9 +247,10 @@ class Database:
         self._commit = verdict.last
 
     def _abandon(self) -> None:
-        """Close what cannot be used."""
+        """Close what cannot be used; why it cannot is what counts, and not what this says."""
         self._unchecked = self._db
-        self._db.close()
+        with contextlib.suppress(Exception):
+            self._db.close()
 
     @property
     def durable_commit(self) -> int:
@@ -284,6 +288,8 @@ class Database:
         """
         if not batch.changes:
             return
+        if failure := self._log.keeper.failure:
+            raise StoreFailed(f"moving what was written into tables failed: {failure}{_next_step(failure)}")
         number = self.last_commit + 1
         batch.put(keys.COMMIT, values.pack_number(number))
         try:
@@ -297,8 +303,6 @@ class Database:
         except OSError as error:
             raise StoreFailed(f"writing to the store's write-ahead log failed: {error}") from None
         self._commit = number
-        if failure := self._log.keeper.failure:
-            raise StoreFailed(f"moving what was written into tables failed: {failure}{_next_step(failure)}")
 
     def count_written(self) -> None:
         """What is written is acknowledged, without an fsync: as long as the machine runs it must be there."""
@@ -333,6 +337,15 @@ class Database:
         except WriteStalled:
             raise StoreFailed("RocksDB asks to wait with the store's first write") from None
         self._fsync()
+
+    def to_tables(self) -> None:
+        """Have all that was written in tables, where a version that knows no log of ours finds it, too.
+        Raises `StoreFailed`.
+        """
+        try:
+            self._db.flush()
+        except Exception as error:
+            raise StoreFailed(f"moving what was written into tables failed: {error}") from None
 
     def is_empty(self) -> bool:
         """Whether nothing was ever written here. Raises `StoreCorrupt`."""

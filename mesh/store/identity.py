@@ -60,6 +60,7 @@ def learn(database: Database, incarnation: str) -> None:
     database.put_now(
         {keys.FORMAT_KEY: values.pack_number(keys.FORMAT), keys.INCARNATIONS: values.pack_names(known)}
     )
+    database.to_tables()  # an older version reads no log of ours, and is to see the format
 
 
 def settle(database: Database, identity: Identity) -> str:
@@ -72,6 +73,7 @@ def settle(database: Database, identity: Identity) -> str:
     known, named = known_incarnations(database), identity.incarnation
     if known and found < keys.FORMAT:
         database.put_now({keys.FORMAT_KEY: values.pack_number(keys.FORMAT)})
+        database.to_tables()
     if named in known:
         if known[-1] != named:
             identity.become(known[-1])

@@ -6,11 +6,11 @@ that one address's records lie together in order, and no name can run into anoth
 
 import struct
 
-FORMAT = 3
+FORMAT = 4
 """Version of everything below and of the values. From 2 on a database has it in itself (`FORMAT_KEY`), with
 its incarnations, its commit number and its starts; one of version 1 is taken over once. From 3 on metas say
 what was told of an address last, and a log's list says which segments have ended; what version 2 wrote is
-read as it is, and written anew where it changes."""
+read as it is, and written anew where it changes. From 4 on the write-ahead log is our own."""
 
 _SEQUENCE = struct.Struct(">Q")
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from mesh.store.write_ahead.entries import Entry
+from mesh.store.write_ahead.entries import FILE_HEADER_BYTES, Entry
 from mesh.store.write_ahead.reading import ReadFile
 
 Kind = Literal["none", "torn", "corrupt"]
@@ -54,16 +54,17 @@ def judge(directory: Path, files: Sequence[ReadFile], tables: int, mark: int) ->
     the file `come-to` names.
     """
     replayed: list[tuple[ReadFile, Entry]] = []
-    last, at = tables, None
+    last, at, offset = tables, None, 0
     for file in files:
-        if file.first > last + 1:
-            break
-        if file.last > last:
-            replayed += [(file, entry) for entry in file.entries if entry.number > last]
-            last = file.last
-        if file.last == last or file.first == last + 1:
-            at = file
-    known = [entry for file in files for entry in (*file.entries, *file.behind)]
+        if file.first <= last + 1:
+            at, offset = file, FILE_HEADER_BYTES
+        for entry in file.entries:
+            if entry.number == last + 1:
+                replayed.append((file, entry))
+                last = entry.number
+            if entry.number <= last:
+                offset = entry.end
+    known = [entry for file in files for entry in file.entries]
     must_be_here = max([mark, *(entry.fsynced for entry in known)])
     later = [entry for entry in known if entry.number > last]
     kind: Kind = "none"
@@ -71,15 +72,15 @@ def judge(directory: Path, files: Sequence[ReadFile], tables: int, mark: int) ->
     if must_be_here > last:
         kind = "corrupt"
         reason = f"the log went to commit {must_be_here} at least, and {_found(last + 1, known)}"
-    elif later or (at is not None and at.kind == "torn"):
+    elif later or (at is not None and at.kind == "torn" and at.next > last):
         kind = "torn"
         reason = f"commit {last + 1} is not whole"
         if later:
             reason += f", and {len(later)} behind it were never acknowledged either"
-    path, offset = (directory, 0) if at is None else (at.path, at.end)
-    behind = sum(file.known_end for file in files if file is not at and file.first > last + 1)
+    path = directory if at is None else at.path
+    behind = sum(file.torn_end for file in files if file is not at and file.first > last + 1)
     if at is not None:
-        behind += max(at.known_end - at.end, 0)
+        behind += max(at.torn_end - offset, 0)
     return Verdict(tuple(replayed), last, kind, path, offset, behind, reason)
 
 

@@ -87,7 +87,7 @@ class Keeper:
             for file in self.waiting:
                 file.shrink()
         except Exception as error:  # noqa: BLE001  rocksdict raises nothing more specific
-            self.failure = str(error)
+            self.failure = str(error) or repr(error)
             return False
         self._free.extend(self.waiting)
         self.waiting = []

@@ -8,7 +8,9 @@ one, without its bytes, and the next round has them. RocksDB refuses writes whil
 that bounds how many files there can be.
 """
 
+import contextlib
 import os
+import threading
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +25,9 @@ from mesh.store.write_ahead.entries import (
 from mesh.store.write_ahead.files import FILE_BYTES, LogFile, make
 from mesh.store.write_ahead.keeper import Keeper
 from mesh.store.write_ahead.mark import Mark
+
+FSYNC_SECONDS = 10.0
+"""Longest wait for an fsync of another thread: at an end, whose committer hangs in one."""
 
 
 class WriteAheadLog:
@@ -46,6 +51,7 @@ class WriteAheadLog:
         self._position = 0
         self._has_asked = False
         self._has_failed = False
+        self._fsyncing = threading.Lock()
 
     def append(self, number: int, changes: list[bytes]) -> None:
         """Write a commit, not yet fsynced. Raises OSError: then nothing later is appended or fsynced."""
@@ -53,8 +59,8 @@ class WriteAheadLog:
             raise OSError("a write or an fsync before it failed")
         try:
             self._append(number, changes)
-        except OSError:
-            self._has_failed = True
+        except BaseException:
+            self._has_failed = True  # memtables have the commit, and the log has not
             raise
         if not self._has_asked and self._position > FILE_BYTES // 2 and not self._free:
             self._has_asked = True
@@ -93,6 +99,16 @@ class WriteAheadLog:
         Raises OSError: then nothing since the last fsync may be acknowledged. It is not tried again: the
         system may have forgotten what it could not write, and say that all is well.
         """
+        if not self._fsyncing.acquire(timeout=FSYNC_SECONDS):
+            raise OSError("an fsync hangs")
+        try:
+            self._fsync()
+        finally:
+            self._fsyncing.release()
+        self.fsynced = number
+        self._mark.fsynced(number)
+
+    def _fsync(self) -> None:
         if self._has_failed:
             raise OSError("a write or an fsync before it failed")
         file = self._file  # before the files that are full: it may become one of them meanwhile
@@ -104,8 +120,6 @@ class WriteAheadLog:
         except OSError:
             self._has_failed = True
             raise
-        self.fsynced = number
-        self._mark.fsynced(number)
 
     def close(self) -> None:
         """Close the files, once the keeper's thread has ended."""
@@ -114,9 +128,10 @@ class WriteAheadLog:
             file.close()
 
     def forget(self) -> None:
-        """All commits are in tables: the next start has nothing to read. Raises OSError."""
-        for file in self._files():
-            file.write([bytes(FILE_HEADER_BYTES)], 0)
+        """All commits are in tables: the next start has nothing to read."""
+        with contextlib.suppress(OSError):  # it only spares that start some reading
+            for file in self._files():
+                file.write([bytes(FILE_HEADER_BYTES)], 0)
 
     def _files(self) -> set[LogFile]:
         current = [self._file] if self._file else []

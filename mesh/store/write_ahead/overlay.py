@@ -9,6 +9,26 @@ from typing import Any
 from mesh.store.write_ahead.entries import Entry, apply
 
 
+class Ranges:
+    """Ranges of keys, first to before end, joined where they touch."""
+
+    def __init__(self) -> None:
+        self._firsts: list[bytes] = []
+        self._ends: list[bytes] = []
+
+    def add(self, first: bytes, end: bytes) -> None:
+        low = bisect_left(self._ends, first)
+        high = bisect_right(self._firsts, end)
+        if low < high:
+            first, end = min(first, self._firsts[low]), max(end, self._ends[high - 1])
+        self._firsts[low:high] = [first]
+        self._ends[low:high] = [end]
+
+    def __contains__(self, key: bytes) -> bool:
+        place = bisect_right(self._firsts, key)
+        return place > 0 and key < self._ends[place - 1]
+
+
 class Overlay:
     """As an open `rocksdict.Rdict` that nobody writes to."""
 
@@ -16,23 +36,27 @@ class Overlay:
         """Raises OSError."""
         self._tables = tables
         self._changes: dict[bytes, bytes | None] = {}
-        self._deleted: list[tuple[bytes, bytes]] = []
+        self._deleted = Ranges()
+        operations: list[tuple[bytes, bytes | None, bytes | None]] = []
         for content, entry in entries:
-            apply(content, entry, self._changes.__setitem__, self._delete, self._delete_range)
+            apply(
+                content,
+                entry,
+                lambda key, value: operations.append((key, value, None)),
+                lambda key: operations.append((key, None, None)),
+                lambda first, end: operations.append((first, None, end)),
+            )
+        # The last change of a key counts, so the others are not looked at.
+        for key, value, end in reversed(operations):
+            if end is not None:
+                self._deleted.add(key, end)
+            elif key not in self._changes:
+                self._changes[key] = None if key in self._deleted else value
         self._keys = sorted(key for key, value in self._changes.items() if value is not None)
-
-    def _delete(self, key: bytes) -> None:
-        self._changes[key] = None
-
-    def _delete_range(self, first: bytes, end: bytes) -> None:
-        self._deleted.append((first, end))
-        for key in self._changes:
-            if first <= key < end:
-                self._changes[key] = None
 
     def hides(self, key: bytes) -> bool:
         """Whether what tables have of this key counts no more."""
-        return key in self._changes or any(first <= key < end for first, end in self._deleted)
+        return key in self._changes or key in self._deleted
 
     def get(self, wanted: Sequence[bytes]) -> list[bytes | None]:
         found = self._tables.get(list(wanted))

@@ -1,8 +1,9 @@
 """What the files of a write-ahead log have, as far as each is whole: read, and nothing decided."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from mesh.private_files import read_file
 from mesh.store.write_ahead.entries import (
@@ -17,13 +18,17 @@ from mesh.store.write_ahead.files import names
 
 End = Literal["none", "torn"]
 
+MAX_READ_BYTES: Final = 1024 * 1024 * 1024
+"""More than any commit has."""
+IN_VAIN_TIMES: Final = 4
+"""How often all bytes of a file may be checked and found not to be whole."""
+
 
 @dataclass(frozen=True)
 class ReadFile:
-    """One file. `entries` follow each other from `first` on; behind the last one, at `end`, stands nothing of
-    this use of the file (`none`), or an entry that is not whole (`torn`).
-
-    `behind`: whole entries further on, which something that is not whole separates from the others.
+    """One file. `entries` are whole and in their order; each number is there once, and something that is not
+    whole may be between them. Behind the last one, at `end`, stands nothing of this use of the file (`none`),
+    or an entry that is not whole (`torn`).
     """
 
     path: Path
@@ -32,19 +37,13 @@ class ReadFile:
     entries: tuple[Entry, ...]
     end: int
     kind: End
-    behind: tuple[Entry, ...]
     torn_end: int
     """Where the entry that is not whole would end, as far as that can be told; `end` if there is none."""
 
     @property
-    def last(self) -> int:
-        """The number of the last commit that is here in a row; `first - 1` if there is none."""
-        return self.first + len(self.entries) - 1
-
-    @property
-    def known_end(self) -> int:
-        """The end of the last entry that is known of, wherever it stands."""
-        return max(self.torn_end, self.behind[-1].end if self.behind else self.end)
+    def next(self) -> int:
+        """The number of the commit that stands at `end`, or would."""
+        return self.entries[-1].number + 1 if self.entries else self.first
 
 
 def read_files(directory: Path, tables: int) -> list[ReadFile]:
@@ -54,43 +53,43 @@ def read_files(directory: Path, tables: int) -> list[ReadFile]:
     # All that a file holds comes before what the next one begins with.
     wanted = [
         path
-        for place, (_, path) in enumerate(begun, 1)
-        if place == len(begun) or begun[place][0] > tables + 1
+        for place, (first, path) in enumerate(begun)
+        if not any(first < later <= tables + 1 for later, _ in begun[place + 1 :])
     ]
     read = (read_content(path, content_of(path)) for path in wanted)
     return [file for file in read if file is not None]
 
 
 def content_of(path: Path) -> bytes:
-    """A whole file. Raises OSError."""
-    return read_file(path, -1)
+    """A file, of which no more than `MAX_READ_BYTES` are read. Raises OSError."""
+    return read_file(path, MAX_READ_BYTES)
 
 
 def read_content(path: Path, content: bytes) -> ReadFile | None:
-    """As far as it is whole; None for a file that holds no commits."""
+    """What of it is whole; None for a file that holds no commits."""
     header = read_file_header(content)
     if header is None:
         return None
     salt, first = header
-    entries: list[Entry] = []
-    position = FILE_HEADER_BYTES
-    while (entry := entry_at(content, position, salt)) is not None:
-        if entry.number != first + len(entries):
-            break
-        entries.append(entry)
-        position = entry.end
-    kind: End = "torn" if content[position : position + SALT_BYTES] == salt else "none"
-    torn_end = position if kind == "none" else min(position + claimed_bytes(content, position), len(content))
-    behind = tuple(_behind(content, position, salt))
-    return ReadFile(path, salt, first, tuple(entries), position, kind, behind, torn_end)
+    entries = tuple(_entries(content, salt, first))
+    end = entries[-1].end if entries else FILE_HEADER_BYTES
+    kind: End = "torn" if content[end : end + SALT_BYTES] == salt else "none"
+    torn_end = end if kind == "none" else min(end + claimed_bytes(content, end), len(content))
+    return ReadFile(path, salt, first, entries, end, kind, torn_end)
 
 
-def _behind(content: bytes, position: int, salt: bytes) -> list[Entry]:
-    """The whole entries from here on, wherever they start."""
-    found: list[Entry] = []
-    while (position := content.find(salt, position)) >= 0:
+def _entries(content: bytes, salt: bytes, first: int) -> Iterator[Entry]:
+    """The whole entries, wherever they start: where one should stand and is not whole, the next salt may
+    begin another. What is looked at in vain is bounded, whatever the disk makes of a file.
+    """
+    position, number, in_vain = FILE_HEADER_BYTES, first, 0
+    while in_vain <= IN_VAIN_TIMES * len(content):
         entry = entry_at(content, position, salt)
-        if entry is not None:
-            found.append(entry)
-        position = entry.end if entry is not None else position + 1
-    return found
+        if entry is not None and entry.number >= number:
+            yield entry
+            position, number = entry.end, entry.number + 1
+            continue
+        in_vain += min(claimed_bytes(content, position), len(content) - position)
+        position = content.find(salt, position + 1)
+        if position < 0:
+            return

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mesh.private_files import make_directory
-from mesh.store.write_ahead.entries import FILE_HEADER_BYTES, Entry
+from mesh.private_files import make_directory, read_file
+from mesh.store.write_ahead.entries import FILE_HEADER_BYTES, Entry, read_file_header
 from mesh.store.write_ahead.files import LogFile, fsync_directory, names
 from mesh.store.write_ahead.judging import Verdict, judge
-from mesh.store.write_ahead.mark import Mark, read_mark
+from mesh.store.write_ahead.mark import NAME as MARK
+from mesh.store.write_ahead.mark import PAGE_BYTES, read_mark
 from mesh.store.write_ahead.reading import ReadFile, content_of, read_files
 
 FILES_KEPT: Final = 4
@@ -42,7 +43,7 @@ def replayed(examined: Examined) -> Iterator[tuple[bytes, Entry]]:
 def behind(examined: Examined) -> Iterator[tuple[bytes, Entry]]:
     """The whole entries that are behind what is missing. Raises OSError."""
     for file in examined.files:
-        later = [entry for entry in (*file.entries, *file.behind) if entry.number > examined.verdict.last]
+        later = [entry for entry in file.entries if entry.number > examined.verdict.last]
         if later:
             content = content_of(file.path)
             yield from ((content, entry) for entry in later)
@@ -52,21 +53,22 @@ def cut(examined: Examined) -> None:
     """Give up everything behind `verdict.last`: no later commit can be read afterwards, and no witness names
     one. Raises OSError.
     """
-    last = examined.verdict.last
+    last, is_corrupt = examined.verdict.last, examined.verdict.kind == "corrupt"
     for file in examined.files:
-        later = file.last > last or any(entry.number > last for entry in file.behind)
-        if not later and file.kind == "none":
-            continue
         if file.first > last:
             _overwrite(file.path, 0, FILE_HEADER_BYTES)
-        else:
-            end = next((entry.start for entry in file.entries if entry.number > last), file.end)
+        elif file.kind == "torn" or any(entry.number > last for entry in file.entries):
+            end = max(
+                (entry.end for entry in file.entries if entry.number <= last), default=FILE_HEADER_BYTES
+            )
             _overwrite(file.path, end, max(file.path.stat().st_size - end, 0))
+    if is_corrupt:
+        # A header that cannot be read now must not be readable another time.
+        for path in names(examined.directory):
+            if read_file_header(read_file(path, FILE_HEADER_BYTES)) is None:
+                _overwrite(path, 0, FILE_HEADER_BYTES)
     if read_mark(examined.directory) > last:
-        mark = Mark(examined.directory)
-        mark.fsynced(last)
-        mark.written(last)
-        mark.close()
+        _overwrite(examined.directory / MARK, 0, PAGE_BYTES)
 
 
 def _overwrite(path: Path, start: int, size: int) -> None:

@@ -24,12 +24,13 @@ def file(
         for start, number in zip(at, range(first, last + 1), strict=True)
     )
     end_at = 28 + 10 * len(entries)
-    later = tuple(
+    entries += tuple(
         Entry(end_at + 10 * place, end_at + 10 * place + 10, int(number), fsynced)
         for place, number in enumerate(behind.split(), 1)
     )
+    end_at = entries[-1].end if entries else 28
     return ReadFile(
-        HERE / name, b"saltsalt", first, entries, end_at, end, later, end_at + (8 if end == "torn" else 0)
+        HERE / name, b"saltsalt", first, entries, end_at, end, end_at + (8 if end == "torn" else 0)
     )
 
 
@@ -58,14 +59,21 @@ CASES = {
     ),
     "an end that is gone": Case([file("1", 1, 4)], 2, 5, [3, 4], 4, "corrupt", "1", 68),
     "a hole that a later one names": Case(
-        [file("1", 1, 4, end="torn", behind="6 7", fsynced=5)], 2, 0, [3, 4], 4, "corrupt", "1", 68, 30
+        [file("1", 1, 4, behind="6 7", fsynced=5)], 2, 0, [3, 4], 4, "corrupt", "1", 68, 30
     ),
     "a hole that nobody names": Case(
-        [file("1", 1, 4, end="torn", behind="6 7", fsynced=4)], 2, 4, [3, 4], 4, "torn", "1", 68, 30
+        [file("1", 1, 4, behind="6 7", fsynced=4)], 2, 4, [3, 4], 4, "torn", "1", 68, 30
     ),
     "a hole that is in tables": Case(
-        [file("1", 1, 4, end="torn", behind="6 7", fsynced=5), file("2", 8, 9)], 7, 9, [8, 9], 9, "none"
+        [file("1", 1, 4, behind="6 7", fsynced=5), file("2", 8, 9)], 7, 9, [8, 9], 9, "none"
     ),
+    "a damaged commit that is in tables": Case(
+        [file("1", 1, 4, behind="6 7 8", fsynced=8)], 5, 8, [6, 7, 8], 8, "none"
+    ),
+    "two files that begin with the same commit": Case(
+        [file("1", 4, 3), file("2", 4, 6, fsynced=6)], 3, 6, [4, 5, 6], 6, "none"
+    ),
+    "a torn end that is in tables": Case([file("1", 8, 7, end="torn")], 8, 8, [], 8, "none"),
     "a file that is gone": Case([file("1", 1, 4), file("3", 8, 9)], 4, 0, [], 4, "torn", "1", 68, 48),
     "a file that is gone, and was acknowledged": Case(
         [file("1", 1, 4), file("3", 8, 9, fsynced=7)], 4, 0, [], 4, "corrupt", "1", 68, 48

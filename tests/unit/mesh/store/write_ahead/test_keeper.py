@@ -193,3 +193,75 @@ def test_a_write_of_which_the_system_takes_a_part_goes_on(
     examined.close()
     database.close()
     assert names(tmp_path / "db" / LOG_DIRECTORY) != []
+
+
+def test_a_flush_that_fails_at_a_start_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever closing what cannot be used says then."""
+    database = Database(tmp_path / "db")
+    database.put_now({b"a": b"first"})
+    copy = Path(shutil.copytree(tmp_path / "db", tmp_path / "copy"))
+    database.close()
+
+    def full(_self: Database, _examined: object) -> None:
+        raise RuntimeError("IO error: No space left on device")
+
+    class Closing:
+        def close(self) -> None:
+            raise RuntimeError("no room to close either")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Database, "_replay", full)
+        patched.setattr(Database, "_commit_in_tables", lambda _self: 0)
+        patched.setattr("rocksdict.Rdict", lambda *_arguments, **_options: Closing())
+        patched.setattr("mesh.store.db._unchecked_handle", lambda database: database)
+        with pytest.raises(StoreFailed, match="cannot be opened: IO error: No space left"):
+            Database(copy)
+    again = Database(copy)
+    assert again.get(b"a") == b"first"
+    again.close()
+
+
+def test_a_failed_flush_is_told_before_rocksdb_asks_to_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(tmp_path / "db")
+    database.put_now({b"a": b""})
+    monkeypatch.setattr(Keeper, "failure", "IO error")
+
+    class Stalling:
+        def write(self, *_: object) -> None:
+            raise RuntimeError("Write stall")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "_db", Stalling())
+        with pytest.raises(StoreFailed, match="moving what was written into tables failed: IO error"):
+            database.put_now({b"b": b""})
+    database.close()
+
+
+def test_an_end_waits_for_an_fsync_that_is_under_way_and_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(tmp_path / "db")
+    database.put_now({b"a": b""})
+    begun, may_end = threading.Event(), threading.Event()
+    real = os.fdatasync
+
+    def slow(descriptor: int) -> None:
+        begun.set()
+        assert may_end.wait(PATIENCE_SECONDS)
+        real(descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fdatasync", slow)
+        patched.setattr("mesh.store.write_ahead.log.FSYNC_SECONDS", 0.01)
+        thread = threading.Thread(target=database.flush)
+        thread.start()
+        assert begun.wait(PATIENCE_SECONDS)
+        with pytest.raises(StoreFailed, match="an fsync hangs"):
+            database.flush()
+        may_end.set()
+        thread.join()
+    database.close()

@@ -10,14 +10,19 @@ import sys
 from pathlib import Path
 
 import pytest
+import rocksdict
 
 from mesh.protocol.commit import Commit
+from mesh.store import keys, values
 from mesh.store.committer import Committer, Fsync
-from mesh.store.db import LOG_DIRECTORY, Database, LogDamaged
+from mesh.store.db import LOG_DIRECTORY, Database, LogDamaged, StoreFailed
+from mesh.store.identity import learn
 from mesh.store.write_ahead import reading
+from mesh.store.write_ahead.entries import Entry, entry_at, file_header
 from mesh.store.write_ahead.files import FILE_BYTES
 from mesh.store.write_ahead.mark import NAME
-from mesh.store.write_ahead.reading import content_of
+from mesh.store.write_ahead.reading import content_of, read_files
+from mesh.store.write_ahead.replaying import cut
 
 MIB = 1024 * 1024
 
@@ -197,3 +202,122 @@ def test_a_log_of_another_boot_may_lack_what_was_not_fsynced(
     database = Database(path)
     assert database.last_commit == 19
     database.close()
+
+
+def flip(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_damaged_commit_that_is_in_tables_is_no_loss(tmp_path: Path) -> None:
+    """Nor are those behind it, which are not."""
+    running = Database(tmp_path / "running")
+    for number in range(100):
+        running.put_now({b"k%08d" % number: (b"%d " % number).ljust(300, b"v"), b"last": b"%d" % number})
+        if number == 50:
+            running._db.flush()
+    path = Path(shutil.copytree(tmp_path / "running", tmp_path / "db"))
+    running.close()
+    flip(log_of(path), log_of(path).read_bytes().index(b"20 vvv"))
+    database = Database(path)
+    check(database, 100, 300)
+    database.close()
+
+
+def test_a_header_without_commits_hides_no_later_file(tmp_path: Path) -> None:
+    """The salt of a file's only commit is damaged, its loss accepted; later that commit's number is given
+    again, in another file.
+    """
+    path = tmp_path / "db"
+    database = Database(path)
+    database.put_now({b"a": bytes(FILE_BYTES // 2)})
+    database._db.flush()
+    database.put_now({b"b": bytes(FILE_BYTES // 2)})  # begins the second file
+    copy = Path(shutil.copytree(path, tmp_path / "copy"))
+    database.close()
+    (second,) = (file for file in read_files(copy / LOG_DIRECTORY, 1) if file.first == 2)
+    flip(second.path, second.entries[0].start)
+    with pytest.raises(LogDamaged) as damaged:
+        Database(copy)
+    cut(damaged.value.examined)
+    database = Database(copy)
+    database.put_now({b"c": b"another second"})
+    killed_copy = Path(shutil.copytree(copy, tmp_path / "again"))
+    database.close()
+    database = Database(killed_copy)
+    assert (database.last_commit, database.get(b"c")) == (2, b"another second")
+    database.close()
+
+
+def test_a_cut_leaves_no_witness_of_what_it_gave_up(whole: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(whole, tmp_path / "db"))
+    flip(log_of(path), log_of(path).stat().st_size // 2)
+    with pytest.raises(LogDamaged) as damaged:
+        Database(path)
+    cut(damaged.value.examined)
+    assert (path / LOG_DIRECTORY / NAME).read_bytes() == bytes(4096)
+    database = Database(path)
+    assert 5 < database.last_commit < 15
+    database.close()
+
+
+OF_BEFORE = """
+import os, signal, sys, rocksdict
+
+options = rocksdict.Options(raw_mode=True)
+options.create_if_missing(True)
+database = rocksdict.Rdict(sys.argv[1], options)
+for number in range(1000):
+    batch = rocksdict.WriteBatch(raw_mode=True)
+    batch.put(b"k%08d" % number, b"value %d" % number)
+    batch.put(b"i\x06commit", (number + 1).to_bytes(8, "big"))
+    database.write(batch)
+database.flush_wal(True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_log_that_rocksdb_wrote_is_replayed_and_not_cut_in_silence(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", OF_BEFORE, str(tmp_path / "db")], check=False)
+    assert done.returncode == -signal.SIGKILL
+    damaged = Path(shutil.copytree(tmp_path / "db", tmp_path / "damaged"))
+    (log,) = damaged.glob("*.log")
+    flip(log, log.stat().st_size // 2)
+    with pytest.raises(StoreFailed, match="Corruption"):
+        Database(damaged)
+    for number in (1001, 1002):
+        database = Database(tmp_path / "db")
+        assert len(list(database.scan(b"k", b"l"))) == 1000
+        database.put_now({b"z": b"ours"})
+        assert database.durable_commit == number
+        database.close()
+
+
+def test_an_older_version_sees_that_it_knows_this_one_not(tmp_path: Path) -> None:
+    """It reads no log of ours, so the format is in tables from the first moment on."""
+    running = Database(tmp_path / "running")
+    learn(running, "A" * 32)
+    copy = Path(shutil.copytree(tmp_path / "running", tmp_path / "copy"))
+    running.close()
+    shutil.rmtree(copy / LOG_DIRECTORY)
+    tables = rocksdict.Rdict(str(copy), rocksdict.Options(raw_mode=True))
+    assert tables.get(keys.FORMAT_KEY) == values.pack_number(4)
+    tables.close()
+
+
+def test_a_file_full_of_beginnings_is_read_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    salt = b"01234567"
+    header = file_header(salt, 1)
+    entry = salt + bytes(4) + (1 << 20).to_bytes(4, "little") + bytes(16)
+    looked: list[int] = []
+
+    def note(content: bytes, position: int, salt: bytes) -> Entry | None:
+        looked.append(position)
+        return entry_at(content, position, salt)
+
+    monkeypatch.setattr(reading, "entry_at", note)
+    read = reading.read_content(Path("1.log"), header + entry * 40_000)
+    assert read is not None
+    assert read.entries == ()
+    assert 0 < len(looked) < 10
