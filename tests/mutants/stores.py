@@ -227,9 +227,9 @@ MUTANTS = (
     Mutant(
         "cut-does-not-see-what-is-whole-behind",
         "The same, for what lies in the log behind the damaged place.",
-        "mesh/store/write_ahead/replaying.py",
-        "for entry in (*file.entries, *file.behind) if entry.number > examined.verdict.last]\n",
-        "for entry in file.entries if entry.number > examined.verdict.last]\n",
+        "mesh/store/write_ahead/reading.py",
+        "        position = content.find(salt, position + 1)\n",
+        "        position = -1\n",
         (f"{LOG_CUT}test_what_is_named_is_what_goes",),
     ),
 )
