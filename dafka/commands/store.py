@@ -191,7 +191,8 @@ before anything is done, and asked for.
 
 \b
 With DIR: the data directory of a stopped store whose write-ahead log is
-damaged in the middle. The log is cut there, and it becomes another store.
+damaged, or lacks what was acknowledged. The log is cut there, and it
+becomes another store.
 With --gone: stores that are lost for good, so many that partitions wait for
 them. The stores that are left decide where those partitions end.
 

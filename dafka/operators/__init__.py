@@ -7,7 +7,7 @@ Three ways to give up what cannot be had any more are easily mixed up:
 
 - `dafka store accept-loss --gone STORE`: stores that are lost for good. `lost_stores` is the command,
   `accept_loss` answers it in the gateway, `gateway.cluster.giving_up` does it.
-- `dafka store accept-loss DIR`: a stopped store whose write-ahead log is damaged in the middle. `damaged_log`
+- `dafka store accept-loss DIR`: a stopped store whose write-ahead log is damaged. `damaged_log`
   is the command, `mesh.store.log_cut` finds out what a cut takes; the gateway is asked what it knows of that.
 - `--accept-loss` of a process that starts: both without a question, as far as it concerns that process.
 """

@@ -21,7 +21,7 @@ from mesh.store.write_ahead.replaying import cut
 
 
 class DamagedLog:
-    """A stopped store whose write-ahead log is damaged in the middle. It holds the lock until it is left."""
+    """A stopped store whose write-ahead log is damaged. It holds the lock until it is left."""
 
     def __init__(self, directory: Path, gateway: Path) -> None:
         """Raises DataDirectoryRefused, CommandFailed."""

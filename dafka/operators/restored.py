@@ -41,7 +41,9 @@ def restored(directory: Path) -> Iterator[str]:
             raise refused(database, damaged) from None
         except (StoreCorrupt, StoreFailed) as error:
             raise DataDirectoryRefused(
-                database, f"RocksDB cannot open it: {error}", "Put back another copy, or start an empty store"
+                database,
+                f"the database cannot be opened: {error}",
+                "Put back another copy, or start an empty store",
             ) from None
     yield f"The directory is another store now: incarnation {new}, before {old}"
     yield (

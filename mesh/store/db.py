@@ -4,7 +4,7 @@ it durable is our own (`mesh.store.write_ahead`).
 
 Facts that shaped it (measured; see docs/decisions/rocksdb.md):
 
-* a write stall would keep it for half a second, `no_slowdown` raises instead;
+* a write stall would keep the interpreter's lock for half a second, `no_slowdown` raises instead;
 * of the reads only the list form of `get` gives it up;
 * that form ignores the options of a call, and obeys those of its handle;
 * only an iterator's `status()` tells of corruption;
@@ -57,8 +57,8 @@ BLOB_FILE_BYTES = 256 * 1024 * 1024
 """Size at which the next blob file is begun."""
 MAX_OPEN_FILES = 512
 """Files kept open; -1 would open, and read the index of, every file at start."""
-LOG_FILES_KEPT = 4
-LOG_FILE_BYTES = 1024 * 1024
+TEXT_LOGS_KEPT = 4
+TEXT_LOG_BYTES = 1024 * 1024
 """RocksDB's own text logs: how many are kept, and how large one may be."""
 
 COLLECT = {"enable_blob_garbage_collection": "true", "blob_garbage_collection_age_cutoff": "1.0"}
@@ -100,7 +100,7 @@ def _options(create: bool) -> rocksdict.Options:
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(create)
     options.set_paranoid_checks(True)
-    # For logs that RocksDB wrote, of stores of before: it drops fsynced records in silence by default.
+    # For logs that RocksDB wrote, under earlier versions: by default it drops fsynced records in silence.
     options.set_wal_recovery_mode(rocksdict.DBRecoveryMode.tolerate_corrupted_tail_records())
     options.set_write_buffer_size(WRITE_BUFFER_BYTES)
     options.set_max_write_buffer_number(MAX_WRITE_BUFFERS)
@@ -112,8 +112,8 @@ def _options(create: bool) -> rocksdict.Options:
     options.set_min_blob_size(BLOB_BYTES)
     options.set_blob_file_size(BLOB_FILE_BYTES)
     options.set_blob_compression_type(rocksdict.DBCompressionType.none())
-    options.set_keep_log_file_num(LOG_FILES_KEPT)
-    options.set_max_log_file_size(LOG_FILE_BYTES)
+    options.set_keep_log_file_num(TEXT_LOGS_KEPT)
+    options.set_max_log_file_size(TEXT_LOG_BYTES)
     options.set_stats_dump_period_sec(0)
     options.set_stats_persist_period_sec(0)
     table = rocksdict.BlockBasedOptions()
@@ -194,6 +194,7 @@ class Database:
     def _open_log(self, directory: Path) -> None:
         """Replay what is not in tables. Raises `LogDamaged`, `StoreFailed`."""
         try:
+            self._refuse_without_log(directory)
             examined = examine(directory, self._commit_in_tables())
             if self._read_only:
                 self.examined = examined
@@ -203,7 +204,7 @@ class Database:
                 return
             self._replay(examined)
             self._log = WriteAheadLog(directory, begin(directory), self._db.flush)
-        except LogDamaged:
+        except StoreFailed:
             self._abandon()
             raise
         except StoreCorrupt as error:
@@ -212,6 +213,16 @@ class Database:
         except Exception as error:
             self._abandon()
             raise StoreFailed(f"the write-ahead log cannot be opened: {error}") from None
+
+    def _refuse_without_log(self, directory: Path) -> None:
+        """Raises `StoreFailed` where the whole log of a store that has one is gone."""
+        if directory.is_dir():
+            return
+        if values.unpack_number("format", self.get(keys.FORMAT_KEY)) >= keys.OWN_LOG_FORMAT:
+            raise StoreFailed(
+                f"its write-ahead log is gone: there is no {directory}. Put it back; to go on without what"
+                " was in it alone, make an empty directory of that name"
+            )
 
     def _commit_in_tables(self) -> int:
         """The last commit that is in tables. Raises `StoreCorrupt`, unless they are only read: then nothing
@@ -242,7 +253,7 @@ class Database:
             self._db.write(batch, options)
             self._db.flush()
         if verdict.kind == "torn":
-            logger.warning("%s: cut off, as it was never acknowledged", verdict.cause)
+            logger.warning("%s: cut off, as nothing says that it was ever fsynced", verdict.cause)
         cut(examined)
         self._commit = verdict.last
 
@@ -289,7 +300,7 @@ class Database:
         if not batch.changes:
             return
         if failure := self._log.keeper.failure:
-            raise StoreFailed(f"moving what was written into tables failed: {failure}{_next_step(failure)}")
+            raise _not_moved(failure)
         number = self.last_commit + 1
         batch.put(keys.COMMIT, values.pack_number(number))
         try:
@@ -345,7 +356,7 @@ class Database:
         try:
             self._db.flush()
         except Exception as error:
-            raise StoreFailed(f"moving what was written into tables failed: {error}") from None
+            raise _not_moved(str(error)) from None
 
     def is_empty(self) -> bool:
         """Whether nothing was ever written here. Raises `StoreCorrupt`."""
@@ -601,7 +612,7 @@ class Database:
             return
         try:
             self._log.fsync(self._commit or 0)
-            self._log.keeper.close()  # RocksDB is not closed while its thread uses it
+            self._log.keeper.close()  # first: its thread uses RocksDB
             if self._reclaiming.locked():
                 self._db.cancel_all_background(False)
             else:
@@ -613,6 +624,10 @@ class Database:
         except Exception as error:
             if SHUTTING_DOWN not in str(error):
                 raise StoreFailed(f"closing the store failed: {error}") from None
+
+
+def _not_moved(error: str) -> StoreFailed:
+    return StoreFailed(f"moving what was written into tables failed: {error}{_next_step(error)}")
 
 
 def _next_step(error: str) -> str:

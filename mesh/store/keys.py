@@ -11,6 +11,8 @@ FORMAT = 4
 its incarnations, its commit number and its starts; one of version 1 is taken over once. From 3 on metas say
 what was told of an address last, and a log's list says which segments have ended; what version 2 wrote is
 read as it is, and written anew where it changes. From 4 on the write-ahead log is our own."""
+OWN_LOG_FORMAT = 4
+"""From this one on."""
 
 _SEQUENCE = struct.Struct(">Q")
 

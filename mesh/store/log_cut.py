@@ -1,9 +1,9 @@
 """What a cut of a damaged write-ahead log takes, said before it is done (`dafka store accept-loss DIR`).
 
-A log that is damaged in the middle is cut at its first bad byte: everything from there on goes, also what is
-whole behind it, because a log with a hole is none. A database that is opened to be read has what will be
-left: nothing of the store is changed. What goes is told by the whole entries behind the damaged place; what
-the damaged place itself held, nobody here knows.
+A log that is damaged, or lacks what was acknowledged, is cut at its first bad byte: everything from there on
+goes, also what is whole behind it, because a log with a hole is none. A database that is opened to be read
+has what will be left: nothing of the store is changed. What goes is told by the whole entries behind the
+damaged place; what the damaged place itself held, nobody here knows.
 """
 
 import struct

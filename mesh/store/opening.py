@@ -1,8 +1,8 @@
 """Opening a store: what may be mended by itself, and what is refused.
 
-Rule: what was never acknowledged may be cut off (an end of the write-ahead log that is not whole, as a power
-loss leaves it); anything else that cannot be read is refused, naming file, offset and next step, because
-opening without it would serve a log with a hole in silence.
+Rule: what nothing says was ever fsynced may be cut off (an end of the write-ahead log that is not whole, as a
+power loss leaves it); anything else that cannot be read is refused, naming file, offset and next step,
+because opening without it would serve a log with a hole in silence.
 """
 
 import logging
@@ -25,7 +25,8 @@ def open_store(
     """Open a store. With `identity` it is who that and the database agree on.
 
     With `accept_loss` a corrupt log is cut off at its first bad byte, and what went with it is said.
-    Raises DataDirectoryRefused for data that cannot be read whole, StoreFailed when the disk fails.
+    Raises DataDirectoryRefused for data that cannot be read whole or a cut that the disk does not take,
+    StoreFailed when the disk fails.
     """
     try:
         try:
@@ -34,15 +35,23 @@ def open_store(
             if not accept_loss:
                 raise refused(settings.path, damaged) from None
             logger.error("%s: given up, as --accept-loss says", damaged)
-            cut(damaged.examined)
+            _cut(damaged)
         return Store(context, settings, identity)
     except (StoreCorrupt, StoreFailed) as error:
         raise DataDirectoryRefused(
             settings.path,
-            f"RocksDB cannot open it: {error}",
+            f"the database cannot be opened: {error}",
             "If other stores hold its data, start an empty store and let it take this one's place (dafka"
             " store replace); else restore the directory from a copy. Nothing is served with a part missing",
         ) from None
+
+
+def _cut(damaged: LogDamaged) -> None:
+    """Raises `StoreFailed`."""
+    try:
+        cut(damaged.examined)
+    except OSError as error:
+        raise StoreFailed(f"the write-ahead log cannot be cut: {error}") from None
 
 
 def examined(path: Path) -> Examined:

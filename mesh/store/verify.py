@@ -125,12 +125,12 @@ def verify_database(path: Path, progress: Callable[[int], None] = lambda _bytes:
     try:
         database = Database(path, read_only=True)
     except StoreFailed as error:
-        report.add("", -1, f"RocksDB cannot open {path}: {error}")
+        report.add("", -1, f"{path} cannot be opened: {error}")
         return report
     try:
         log = database.examined.verdict
         if log.kind == "corrupt":
-            report.add("", -1, f"{log.cause}; nothing behind it was read")
+            report.add("", -1, f"{log.cause}; nothing else was read")
             return report
         _Verification(database, report, progress).run()
     finally:

@@ -20,6 +20,7 @@ from mesh.protocol.disk import StoreCorrupt
 from mesh.store.db import LOG_DIRECTORY, Database
 from mesh.store.keys import record_prefix, row_prefix, sequence_bytes
 from mesh.store.write_ahead.mark import NAME as MARK
+from mesh.store.write_ahead.mark import WRITTEN_AT
 from mesh.store.write_ahead.reading import ReadFile, read_files
 from tests.faults.strace_log import SYNCS, WRITES, calls
 from tests.peers.mesh import StoreProcess
@@ -173,8 +174,8 @@ def cut_to_synced(log: Path, data: Path) -> int:
 def of_another_boot(database: Path) -> None:
     """The machine was started anew: nobody knows what was written in the boot before and not fsynced."""
     with (database / LOG_DIRECTORY / MARK).open("r+b") as page:
-        page.seek(64)
-        page.write(bytes(64))
+        page.seek(WRITTEN_AT)
+        page.write(bytes(16))
 
 
 def newest_log(database: Path) -> ReadFile:
@@ -214,7 +215,6 @@ def alter_records(store: StoreProcess, every: int = 10) -> int:
                 content[-1] ^= 0x01
                 database._db[record_prefix(address) + sequence_bytes(sequence)] = bytes(content)
                 changed += 1
-        database._db.flush_wal(True)
     finally:
         database.close()
     return changed

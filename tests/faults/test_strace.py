@@ -16,7 +16,7 @@ from tests.faults.workloads import make_value
 from tests.peers.requirements import require
 from tests.peers.standalone import Standalone
 
-LOG = re.compile(r"/store/.*\d+\.log$")
+LOG = re.compile(r"/store/.*/write-ahead/\d+\.log$")
 TOPIC = "traced"
 DISK_FAILED = 4  # the exit code
 

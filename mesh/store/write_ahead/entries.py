@@ -23,7 +23,7 @@ import google_crc32c
 
 MAGIC: Final = b"dafkalog"
 SALT_BYTES: Final = 8
-"""As many as cannot be there by chance."""
+"""Enough that no other bytes match by chance."""
 _FILE: Final = struct.Struct("<8s8sQ")
 _CHECKSUM: Final = struct.Struct("<I")
 FILE_HEADER_BYTES: Final = _FILE.size + _CHECKSUM.size

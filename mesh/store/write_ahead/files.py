@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from mesh.data_directory import sync_directory
 from mesh.private_files import open_file
 
 FILE_BYTES: Final = 8 * 1024 * 1024
@@ -81,14 +82,5 @@ def make(directory: Path) -> LogFile:
         except FileExistsError:
             number += 1  # another thread was faster
             continue
-        fsync_directory(directory)
+        sync_directory(directory)
         return file
-
-
-def fsync_directory(directory: Path) -> None:
-    """Raises OSError."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

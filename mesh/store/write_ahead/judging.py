@@ -2,7 +2,7 @@
 
 Rule: a commit that must be here, as one of the witnesses says, and is neither in tables nor whole in the log,
 is a loss: then the log is `corrupt`, and nothing of it is used until somebody accepts that. What no witness
-names was never acknowledged: if it is not whole, it goes, and whatever comes behind it.
+names may never have been fsynced: if it is not whole, it goes, and whatever comes behind it.
 """
 
 from collections.abc import Sequence
@@ -19,15 +19,15 @@ class Verdict(NamedTuple):
     """`replayed`: the entries that go on from the tables, each with its file, in order. `last`: the commit to
     which tables and log come without a gap.
 
-    Of what stands behind that, `none` means nothing, `torn` something that was never fsynced. For `corrupt`
-    and `torn`, `file` and `offset` say where the first commit is missing; `file` is None where no file of the
-    log is left that could have had it. `bytes_behind` are those of the log from there on.
+    Of what stands behind that, `none` means nothing, `torn` something that no witness names. For `corrupt`
+    and `torn`, `file` and `offset` say where the first commit is missing; `file` is the directory where no
+    file of the log is left that could have had it. `bytes_behind` are those of the log from there on.
     """
 
     replayed: tuple[tuple[ReadFile, Entry], ...]
     last: int
     kind: Kind
-    file: Path | None
+    file: Path
     offset: int
     bytes_behind: int
     reason: str
@@ -76,7 +76,7 @@ def judge(directory: Path, files: Sequence[ReadFile], tables: int, mark: int) ->
         kind = "torn"
         reason = f"commit {last + 1} is not whole"
         if later:
-            reason += f", and {len(later)} behind it were never acknowledged either"
+            reason += f", and {len(later)} whole ones behind it are witnessed by nothing, either"
     path = directory if at is None else at.path
     behind = sum(file.torn_end for file in files if file is not at and file.first > last + 1)
     if at is not None:

@@ -4,8 +4,8 @@ Rule: when `fsync` returns, every commit that was appended before it began outli
 
 Files are full one after the other: a commit that does not fit begins the next one. What is free comes from
 the keeper, who gives a file back once RocksDB has its commits in tables; if there is none, the loop makes
-one, without its bytes, and the next round has them. RocksDB refuses writes while its memtables are many, and
-that bounds how many files there can be.
+one, which grows as it is written. RocksDB refuses writes while its memtables are many, and that bounds how
+many files there can be. They are deleted at a start only: another thread may be about to fsync one.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from mesh.store.write_ahead.keeper import Keeper
 from mesh.store.write_ahead.mark import Mark
 
 FSYNC_SECONDS = 10.0
-"""Longest wait for an fsync of another thread: at an end, whose committer hangs in one."""
+"""Longest wait for an fsync of another thread: a store ends although its committer hangs in one."""
 
 
 class WriteAheadLog:
@@ -56,7 +56,7 @@ class WriteAheadLog:
     def append(self, number: int, changes: list[bytes]) -> None:
         """Write a commit, not yet fsynced. Raises OSError: then nothing later is appended or fsynced."""
         if self._has_failed:
-            raise OSError("a write or an fsync before it failed")
+            raise OSError("an earlier write or fsync of the log failed")
         try:
             self._append(number, changes)
         except BaseException:
@@ -100,7 +100,7 @@ class WriteAheadLog:
         system may have forgotten what it could not write, and say that all is well.
         """
         if not self._fsyncing.acquire(timeout=FSYNC_SECONDS):
-            raise OSError("an fsync hangs")
+            raise OSError(f"an fsync of the log hangs for more than {FSYNC_SECONDS:g} s")
         try:
             self._fsync()
         finally:
@@ -110,7 +110,7 @@ class WriteAheadLog:
 
     def _fsync(self) -> None:
         if self._has_failed:
-            raise OSError("a write or an fsync before it failed")
+            raise OSError("an earlier write or fsync of the log failed")
         file = self._file  # before the files that are full: it may become one of them meanwhile
         try:
             while self._left:

@@ -1,13 +1,13 @@
 """The log of a store that is opened: read, judged, and left as the verdict says."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from mesh.data_directory import sync_directory
 from mesh.private_files import make_directory, read_file
 from mesh.store.write_ahead.entries import FILE_HEADER_BYTES, Entry, read_file_header
-from mesh.store.write_ahead.files import LogFile, fsync_directory, names
+from mesh.store.write_ahead.files import LogFile, names
 from mesh.store.write_ahead.judging import Verdict, judge
 from mesh.store.write_ahead.mark import NAME as MARK
 from mesh.store.write_ahead.mark import PAGE_BYTES, read_mark
@@ -76,7 +76,7 @@ def _overwrite(path: Path, start: int, size: int) -> None:
     file = LogFile(path)
     try:
         file.write([bytes(size)], start)
-        os.fsync(file.descriptor)
+        file.fsync()
     finally:
         file.close()
 
@@ -84,7 +84,7 @@ def _overwrite(path: Path, start: int, size: int) -> None:
 def begin(directory: Path) -> list[LogFile]:
     """The files that a new life may write over, once all commits are in tables. Raises OSError."""
     if make_directory(directory):
-        fsync_directory(directory.parent)
+        sync_directory(directory.parent)
     there = names(directory)
     for path in there[FILES_KEPT:]:
         path.unlink()

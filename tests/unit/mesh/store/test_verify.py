@@ -277,7 +277,7 @@ def test_a_store_that_was_never_started_is_empty(tmp_path: Path) -> None:
     (tmp_path / "db").mkdir()
     report = verify_database(tmp_path / "db")
     assert report.exit_code == EXIT_DAMAGED
-    assert "RocksDB cannot open" in report.problems[0].text
+    assert "db cannot be opened: " in report.problems[0].text
 
 
 @pytest.mark.parametrize("archive", sorted(FORMATS.glob("*.tar.gz")), ids=lambda archive: archive.name)

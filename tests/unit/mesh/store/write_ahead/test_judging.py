@@ -105,6 +105,6 @@ def test_the_words_say_what_is_missing() -> None:
     )
     case = CASES["a hole that nobody names"]
     assert (
-        "commit 5 is not whole, and 2 behind it were never acknowledged either"
+        "commit 5 is not whole, and 2 whole ones behind it are witnessed by nothing, either"
         in judge(HERE, case.files, case.tables, case.mark).cause
     )
