@@ -72,17 +72,14 @@ class WriteAheadLog:
 
     def _append(self, number: int, changes: list[bytes]) -> None:
         size = sum(map(len, changes))
-        end = self._position + ENTRY_HEADER_BYTES + size
-        file = self._file
-        is_new = file is None or end > FILE_BYTES
-        if file is None or is_new:
-            file = self._next_file()
-            end = FILE_HEADER_BYTES + ENTRY_HEADER_BYTES + size
+        file, position, header = self._file, self._position, b""
+        if file is None or position + ENTRY_HEADER_BYTES + size > FILE_BYTES:
+            file, position = self._next_file(), 0
+            header = file_header(self._salt, number)
         parts = entry_parts(self._salt, number, self.fsynced, size, changes)
-        if is_new:
-            parts[0] = file_header(self._salt, number) + parts[0]
-        file.write(parts, 0 if is_new else self._position)
-        self._position = end
+        parts[0] = header + parts[0]
+        file.write(parts, position)
+        self._position = position + len(header) + ENTRY_HEADER_BYTES + size
 
     def _next_file(self) -> LogFile:
         if self._file is not None:

@@ -32,7 +32,6 @@ class ReadFile:
     """
 
     path: Path
-    salt: bytes
     first: int
     entries: tuple[Entry, ...]
     end: int
@@ -75,7 +74,7 @@ def read_content(path: Path, content: bytes) -> ReadFile | None:
     end = entries[-1].end if entries else FILE_HEADER_BYTES
     kind: End = "torn" if content[end : end + SALT_BYTES] == salt else "none"
     torn_end = end if kind == "none" else min(end + claimed_bytes(content, end), len(content))
-    return ReadFile(path, salt, first, entries, end, kind, torn_end)
+    return ReadFile(path, first, entries, end, kind, torn_end)
 
 
 def _entries(content: bytes, salt: bytes, first: int) -> Iterator[Entry]:

@@ -53,7 +53,7 @@ def cut(examined: Examined) -> None:
     """Give up everything behind `verdict.last`: no later commit can be read afterwards, and no witness names
     one. Raises OSError.
     """
-    last, is_corrupt = examined.verdict.last, examined.verdict.kind == "corrupt"
+    last = examined.verdict.last
     for file in examined.files:
         if file.first > last:
             _overwrite(file.path, 0, FILE_HEADER_BYTES)
@@ -62,7 +62,7 @@ def cut(examined: Examined) -> None:
                 (entry.end for entry in file.entries if entry.number <= last), default=FILE_HEADER_BYTES
             )
             _overwrite(file.path, end, max(file.path.stat().st_size - end, 0))
-    if is_corrupt:
+    if examined.verdict.kind == "corrupt":
         # A header that cannot be read now must not be readable another time.
         for path in names(examined.directory):
             if read_file_header(read_file(path, FILE_HEADER_BYTES)) is None:

@@ -29,9 +29,7 @@ def file(
         for place, number in enumerate(behind.split(), 1)
     )
     end_at = entries[-1].end if entries else 28
-    return ReadFile(
-        HERE / name, b"saltsalt", first, entries, end_at, end, end_at + (8 if end == "torn" else 0)
-    )
+    return ReadFile(HERE / name, first, entries, end_at, end, end_at + (8 if end == "torn" else 0))
 
 
 class Case(NamedTuple):

@@ -50,6 +50,15 @@ class Scene:
 
 
 @pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """One that something is written to."""
+    database = Database(tmp_path / "db")
+    database.put_now({b"a": b""})
+    yield database
+    database.close()
+
+
+@pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
     scene = Scene(tmp_path)
     yield scene
@@ -124,16 +133,13 @@ def test_two_threads_that_make_files_make_two(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_store_whose_memtables_cannot_go_into_tables_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database = Database(tmp_path / "db")
-    database.put_now({b"a": b""})
     monkeypatch.setattr(Keeper, "failure", "Corruption: block checksum mismatch")
     with pytest.raises(
         StoreFailed, match=r"moving what was written into tables failed: Corr.*dafka store replace"
     ):
         database.put_now({b"b": b""})
-    database.close()
 
 
 def test_nothing_is_lost_where_the_next_file_cannot_be_made(
@@ -230,10 +236,8 @@ def test_a_flush_that_fails_at_a_start_is_told_as_such(
 
 
 def test_a_failed_flush_is_told_before_rocksdb_asks_to_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database = Database(tmp_path / "db")
-    database.put_now({b"a": b""})
     monkeypatch.setattr(Keeper, "failure", "IO error")
 
     class Stalling:
@@ -244,14 +248,11 @@ def test_a_failed_flush_is_told_before_rocksdb_asks_to_wait(
         patched.setattr(database, "_db", Stalling())
         with pytest.raises(StoreFailed, match="moving what was written into tables failed: IO error"):
             database.put_now({b"b": b""})
-    database.close()
 
 
 def test_an_end_waits_for_an_fsync_that_is_under_way_and_not_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database = Database(tmp_path / "db")
-    database.put_now({b"a": b""})
     begun, may_end = threading.Event(), threading.Event()
     real = os.fdatasync
 
@@ -270,4 +271,3 @@ def test_an_end_waits_for_an_fsync_that_is_under_way_and_not_for_ever(
             database.flush()
         may_end.set()
         thread.join()
-    database.close()

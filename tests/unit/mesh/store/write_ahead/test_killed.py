@@ -59,6 +59,19 @@ def killed(path: Path, count: int, size: int) -> Path:
     return path
 
 
+def left_of(database: Database, to: Path) -> Path:
+    """What a SIGKILL would leave of an open database now; it is closed."""
+    path = Path(shutil.copytree(database._db.path(), to))
+    database.close()
+    return path
+
+
+def flip(path: Path, place: int, bit: int = 0) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1 << bit
+    path.write_bytes(content)
+
+
 def check(database: Database, count: int, size: int) -> None:
     assert database.last_commit == count
     assert database.get(b"last") == b"%d" % (count - 1)
@@ -106,8 +119,7 @@ def test_a_start_reads_only_what_may_not_be_in_tables(
         database.put_now({b"k%d" % number: bytes(FILE_BYTES // 2)})
     database._db.flush()
     database.put_now({b"k3": b""})
-    path = Path(shutil.copytree(tmp_path / "running", tmp_path / "killed"))
-    database.close()
+    path = left_of(database, tmp_path / "killed")
     read: list[str] = []
 
     def note(file: Path) -> bytes:
@@ -138,12 +150,11 @@ def test_no_flipped_bit_goes_unnoticed(whole: Path, tmp_path: Path) -> None:
     size = log_of(whole).stat().st_size
     for place in range(0, size, 7):
         path = Path(shutil.copytree(whole, tmp_path / "db"))
-        content = bytearray(log_of(path).read_bytes())
-        content[place] ^= 1 << place % 8
-        log_of(path).write_bytes(content)
+        flip(log_of(path), place, place % 8)
+        content = log_of(path).read_bytes()
         with pytest.raises(LogDamaged, match="is corrupt from byte"):
             Database(path)
-        assert log_of(path).read_bytes() == bytes(content)
+        assert log_of(path).read_bytes() == content
         shutil.rmtree(path)
 
 
@@ -172,9 +183,7 @@ def test_without_the_page_a_flipped_bit_is_found_where_something_stands_behind_i
         (path / LOG_DIRECTORY / NAME).write_bytes(page)
         if not page:
             (path / LOG_DIRECTORY / NAME).unlink()
-        content = bytearray(log_of(path).read_bytes())
-        content[int(place * len(content))] ^= 1
-        log_of(path).write_bytes(content)
+        flip(log_of(path), int(place * log_of(path).stat().st_size))
         if is_refused:
             with pytest.raises(LogDamaged):
                 Database(path)
@@ -194,8 +203,7 @@ def test_a_log_of_another_boot_may_lack_what_was_not_fsynced(
         commit = Commit()
         commit.metas[f"{number:032X}"] = b"anything"
         assert committer.write(commit)
-    path = Path(shutil.copytree(tmp_path / "running", tmp_path / "db"))
-    running.close()
+    path = left_of(running, tmp_path / "db")
     os.truncate(log_of(path), log_of(path).stat().st_size - 10)
     with pytest.raises(LogDamaged, match="the log went to commit 20 at least, and commit 20 cannot be read"):
         Database(path)
@@ -205,12 +213,6 @@ def test_a_log_of_another_boot_may_lack_what_was_not_fsynced(
     database.close()
 
 
-def flip(path: Path, place: int) -> None:
-    content = bytearray(path.read_bytes())
-    content[place] ^= 1
-    path.write_bytes(content)
-
-
 def test_a_damaged_commit_that_is_in_tables_is_no_loss(tmp_path: Path) -> None:
     """Nor are those behind it, which are not."""
     running = Database(tmp_path / "running")
@@ -218,8 +220,7 @@ def test_a_damaged_commit_that_is_in_tables_is_no_loss(tmp_path: Path) -> None:
         running.put_now({b"k%08d" % number: (b"%d " % number).ljust(300, b"v"), b"last": b"%d" % number})
         if number == 50:
             running._db.flush()
-    path = Path(shutil.copytree(tmp_path / "running", tmp_path / "db"))
-    running.close()
+    path = left_of(running, tmp_path / "db")
     flip(log_of(path), log_of(path).read_bytes().index(b"20 vvv"))
     database = Database(path)
     check(database, 100, 300)
@@ -235,8 +236,7 @@ def test_a_header_without_commits_hides_no_later_file(tmp_path: Path) -> None:
     database.put_now({b"a": bytes(FILE_BYTES // 2)})
     database._db.flush()
     database.put_now({b"b": bytes(FILE_BYTES // 2)})  # begins the second file
-    copy = Path(shutil.copytree(path, tmp_path / "copy"))
-    database.close()
+    copy = left_of(database, tmp_path / "copy")
     (second,) = (file for file in read_files(copy / LOG_DIRECTORY, 1) if file.first == 2)
     flip(second.path, second.entries[0].start)
     with pytest.raises(LogDamaged) as damaged:
@@ -244,8 +244,7 @@ def test_a_header_without_commits_hides_no_later_file(tmp_path: Path) -> None:
     cut(damaged.value.examined)
     database = Database(copy)
     database.put_now({b"c": b"another second"})
-    killed_copy = Path(shutil.copytree(copy, tmp_path / "again"))
-    database.close()
+    killed_copy = left_of(database, tmp_path / "again")
     database = Database(killed_copy)
     assert (database.last_commit, database.get(b"c")) == (2, b"another second")
     database.close()
@@ -299,8 +298,7 @@ def test_an_older_version_refuses_this_format(tmp_path: Path) -> None:
     """It reads no log of ours, so the format is in tables from the first moment on."""
     running = Database(tmp_path / "running")
     learn(running, "A" * 32)
-    copy = Path(shutil.copytree(tmp_path / "running", tmp_path / "copy"))
-    running.close()
+    copy = left_of(running, tmp_path / "copy")
     shutil.rmtree(copy / LOG_DIRECTORY)
     tables = rocksdict.Rdict(str(copy), rocksdict.Options(raw_mode=True))
     assert tables.get(keys.FORMAT_KEY) == values.pack_number(4)
@@ -311,8 +309,7 @@ def test_a_log_that_is_gone_as_a_whole_is_missed(tmp_path: Path) -> None:
     running = Database(tmp_path / "running")
     learn(running, "A" * 32)
     running.put_now({b"z": b"in the log alone"})
-    copy = Path(shutil.copytree(tmp_path / "running", tmp_path / "copy"))
-    running.close()
+    copy = left_of(running, tmp_path / "copy")
     shutil.rmtree(copy / LOG_DIRECTORY)
     for _ in range(2):
         with pytest.raises(StoreFailed, match=f"there is no {copy / LOG_DIRECTORY}. Put it back; to go on"):
