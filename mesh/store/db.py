@@ -1,17 +1,6 @@
-"""RocksDB under the store: one atomic write per commit, point reads, ranges by multi-get. The only file with
-rocksdict: what a commit puts is in `changes`, how values look in `values` and `keys`, and the log that makes
-it durable is our own (`mesh.store.write_ahead`).
-
-Facts that shaped it (measured; see docs/decisions/rocksdb.md):
-
-* a write stall would keep the interpreter's lock for half a second, `no_slowdown` raises instead;
-* of the reads only the list form of `get` gives it up;
-* that form ignores the options of a call, and obeys those of its handle;
-* only an iterator's `status()` tells of corruption;
-* `flush` gives it up;
-* without `raw_mode` values are pickled.
-
-Contents go to blob files at flush (from `BLOB_BYTES` up), so compaction moves keys and rows, never batches.
+"""A store's database: one atomic write per commit, point reads, ranges by multi-get. How RocksDB is set up is
+in `rocksdb`; what a commit puts in `changes`; how values look in `values` and `keys`. The log that makes it
+durable is our own (`mesh.store.write_ahead`).
 """
 
 import contextlib
@@ -22,58 +11,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import rocksdict
-
 from mesh.private_files import make_directory, refuse_foreign_link
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.commit import Commit
 from mesh.protocol.disk import StoreCorrupt
-from mesh.store import changes, keys, values
+from mesh.store import changes, keys, rocksdb, values
 from mesh.store.logged_batch import LoggedBatch
-from mesh.store.write_ahead.entries import apply
 from mesh.store.write_ahead.log import WriteAheadLog
 from mesh.store.write_ahead.overlay import Overlay
-from mesh.store.write_ahead.replaying import Examined, begin, cut, examine, replayed
+from mesh.store.write_ahead.replaying import Examined, begin, cut, examine, replay, replayed
 from wireproto.records.batch import InvalidBatch
 from wireproto.records.row import Row
 
-WRITE_BUFFER_BYTES = 12 * 1024 * 1024
-"""One memtable. It holds what one file of the write-ahead log has, and goes into tables when that is full."""
-MAX_WRITE_BUFFERS = 6
-"""Memtables before writes stall: 72 MiB in all at the worst, and so what a start replays."""
 LOG_DIRECTORY = "write-ahead"
 """The files of the write-ahead log, in the directory of the database."""
 NOT_KNOWN = 1 << 63
 """More than any commit's number."""
-REPLAYED_AT_ONCE_BYTES = 1024 * 1024
-"""Entries of the log that a start writes as one."""
-BLOCK_CACHE_BYTES = 8 * 1024 * 1024
-"""Blocks of tables in memory, indexes and filters among them; contents are not cached here."""
-METADATA_BLOCK_BYTES = 16 * 1024
-"""One piece of a table's index or filter."""
-BLOB_BYTES = 512
-"""Values from this size up live in blob files."""
-BLOB_FILE_BYTES = 256 * 1024 * 1024
-"""Size at which the next blob file is begun."""
-MAX_OPEN_FILES = 512
-"""Files kept open; -1 would open, and read the index of, every file at start."""
-TEXT_LOGS_KEPT = 4
-TEXT_LOG_BYTES = 1024 * 1024
-"""RocksDB's own text logs: how many are kept, and how large one may be."""
-
-COLLECT = {"enable_blob_garbage_collection": "true", "blob_garbage_collection_age_cutoff": "1.0"}
-DO_NOT_COLLECT = {"enable_blob_garbage_collection": "false"}
-"""Compactions move contents only while `Database.rewrite` is at it: if they always did, each byte would be
-written seven times."""
-
 CHECKED_AT_ONCE = 16
 """Contents read together before they are moved."""
 
 logger = logging.getLogger(__name__)
-
-STALLED = "Write stall"
-
-SHUTTING_DOWN = "Shutdown in progress"
 
 
 class StoreFailed(Exception):
@@ -96,60 +53,6 @@ class WriteStalled(Exception):
     """RocksDB asks to wait with writing (`no_slowdown`): try the same commit again in a moment."""
 
 
-def _options(create: bool) -> rocksdict.Options:
-    options = rocksdict.Options(raw_mode=True)
-    options.create_if_missing(create)
-    options.set_paranoid_checks(True)
-    # For logs that RocksDB wrote, under earlier versions: by default it drops fsynced records in silence.
-    options.set_wal_recovery_mode(rocksdict.DBRecoveryMode.tolerate_corrupted_tail_records())
-    options.set_write_buffer_size(WRITE_BUFFER_BYTES)
-    options.set_max_write_buffer_number(MAX_WRITE_BUFFERS)
-    options.set_max_background_jobs(2)
-    options.set_max_open_files(MAX_OPEN_FILES)
-    options.set_skip_stats_update_on_db_open(True)
-    options.set_compression_type(rocksdict.DBCompressionType.none())
-    options.set_enable_blob_files(True)
-    options.set_min_blob_size(BLOB_BYTES)
-    options.set_blob_file_size(BLOB_FILE_BYTES)
-    options.set_blob_compression_type(rocksdict.DBCompressionType.none())
-    options.set_keep_log_file_num(TEXT_LOGS_KEPT)
-    options.set_max_log_file_size(TEXT_LOG_BYTES)
-    options.set_stats_dump_period_sec(0)
-    options.set_stats_persist_period_sec(0)
-    table = rocksdict.BlockBasedOptions()
-    table.set_block_cache(rocksdict.Cache(BLOCK_CACHE_BYTES))
-    table.set_bloom_filter(10, False)
-    table.set_cache_index_and_filter_blocks(True)
-    # In pieces: the index of a large file does not fit into a shard of the cache, and would be read from the
-    # disk for every few keys.
-    table.set_index_type(rocksdict.BlockBasedIndexType.two_level_index_search())
-    table.set_partition_filters(True)
-    table.set_metadata_block_size(METADATA_BLOCK_BYTES)
-    table.set_pin_top_level_index_and_filter(True)
-    options.set_block_based_table_factory(table)
-    return options
-
-
-def _unchecked_handle(database: Any) -> Any:
-    """A second handle on the same data, whose reads compare no checksum of a blob. What it read by itself
-    would be taken for checked by later reads, so it leaves nothing in the block cache.
-    """
-    options = rocksdict.ReadOptions()
-    options.set_verify_checksums(False)
-    options.fill_cache(False)  # type: ignore[call-arg]  # the package's stub forgets it
-    handle = database.get_column_family("default")
-    handle.set_read_options(options)
-    return handle
-
-
-def _unlogged() -> rocksdict.WriteOptions:
-    """Writes that RocksDB logs nowhere, and that wait where it asks to."""
-    options: Any = rocksdict.WriteOptions()
-    options.disable_wal = True  # a method for the package's stub, and a property in truth
-    written: rocksdict.WriteOptions = options
-    return written
-
-
 class Database:
     """An open store. `write` and `write_native` are for the loop, `flush` for the committer's thread, reads
     for any.
@@ -168,22 +71,17 @@ class Database:
         With `read_only` it must be there, and not a byte of the directory is changed; a log that is damaged
         is read up to there (`examined` tells).
         """
-        access = rocksdict.AccessType.read_only() if read_only else rocksdict.AccessType.read_write()
         try:
             refuse_foreign_link(path)
             if not read_only:
                 make_directory(path)
-            self._db: Any = rocksdict.Rdict(str(path), _options(create=not read_only), access_type=access)
+            self._db: Any = rocksdb.open_tables(path, read_only=read_only)
         except Exception as error:
             raise StoreFailed(str(error)) from None
-        self._unchecked = _unchecked_handle(self._db)
-        self._write_options = _unlogged()
-        self._write_options.no_slowdown = True
-        self._compaction = rocksdict.CompactOptions()
-        self._compaction.set_exclusive_manual_compaction(False)
-        self._rewriting = rocksdict.CompactOptions()
-        self._rewriting.set_exclusive_manual_compaction(False)
-        self._rewriting.set_bottommost_level_compaction(rocksdict.BottommostLevelCompaction.force_optimized())
+        self._unchecked = rocksdb.unchecked_handle(self._db)
+        self._write_options = rocksdb.unlogged_writes(no_slowdown=True)
+        self._compaction = rocksdb.compaction(rewrite=False)
+        self._rewriting = rocksdb.compaction(rewrite=True)
         self._reclaiming = threading.Lock()
         self._closing = False
         self._read_only = read_only
@@ -242,15 +140,8 @@ class Database:
         verdict = examined.verdict
         if verdict.kind == "corrupt":
             raise LogDamaged(examined)
-        options = _unlogged()
-        batch = rocksdict.WriteBatch(raw_mode=True)
-        for content, entry in replayed(examined):
-            apply(content, entry, batch.put, batch.delete, batch.delete_range)
-            if batch.size_in_bytes() > REPLAYED_AT_ONCE_BYTES:
-                self._db.write(batch, options)
-                batch = rocksdict.WriteBatch(raw_mode=True)
-        if verdict.replayed:
-            self._db.write(batch, options)
+        options = rocksdb.unlogged_writes(no_slowdown=False)
+        if replay(examined, rocksdb.write_batch, lambda batch: self._db.write(batch, options)):
             self._db.flush()
         if verdict.kind == "torn":
             logger.warning("%s: cut off, as nothing says that it was ever fsynced", verdict.cause)
@@ -272,7 +163,7 @@ class Database:
 
     def write(self, commit: Commit) -> None:
         """Write one commit, atomically, not yet fsynced. Raises `WriteStalled`, `StoreFailed`."""
-        batch = LoggedBatch(rocksdict.WriteBatch(raw_mode=True))
+        batch = LoggedBatch(rocksdb.write_batch())
         changes.put_commit(batch, commit)
         self._write(batch)
 
@@ -289,7 +180,7 @@ class Database:
         are no native ones any more (`gone`), and if `whole` nothing else either; which topics have subjects
         (`wanted`, if that is another). Raises as `write`.
         """
-        batch = LoggedBatch(rocksdict.WriteBatch(raw_mode=True))
+        batch = LoggedBatch(rocksdb.write_batch())
         changes.put_native(batch, counts, trims, gone, whole=whole, wanted=wanted)
         self._write(batch)
 
@@ -306,7 +197,7 @@ class Database:
         try:
             self._db.write(batch.batch, self._write_options)
         except Exception as error:
-            if STALLED in str(error):
+            if rocksdb.STALLED in str(error):
                 raise WriteStalled from None
             raise StoreFailed(f"writing to the store failed: {error}{_next_step(str(error))}") from None
         try:
@@ -340,7 +231,7 @@ class Database:
 
     def put_now(self, puts: Mapping[bytes, bytes]) -> None:
         """Write these values, fsynced, before the store serves. Raises `StoreCorrupt`, `StoreFailed`."""
-        batch = LoggedBatch(rocksdict.WriteBatch(raw_mode=True))
+        batch = LoggedBatch(rocksdb.write_batch())
         for key, value in puts.items():
             batch.put(key, value)
         try:
@@ -399,11 +290,11 @@ class Database:
         with self._reclaiming:
             if self._closing:
                 return
-            self._db.set_options(COLLECT)
+            self._db.set_options(rocksdb.COLLECT)
             try:
                 self._db.compact_range(prefix, keys.prefix_end(prefix), self._rewriting)
             finally:
-                self._db.set_options(DO_NOT_COLLECT)
+                self._db.set_options(rocksdb.DO_NOT_COLLECT)
 
     # reading ----------------------------------------------------------------------------------------------
 
@@ -429,10 +320,8 @@ class Database:
         flipped bit in a block that nobody checks ends the process (RocksDB follows it out of the block). The
         bound lies at the first key, so no seek reads a value.
         """
-        options = rocksdict.ReadOptions()
-        options.set_iterate_upper_bound(wanted[0])
         try:
-            iterator = self._db.iter(options)
+            iterator = self._db.iter(rocksdb.up_to(wanted[0]))
             for key in wanted:
                 iterator.seek(key)
                 iterator.status()
@@ -527,7 +416,7 @@ class Database:
 
     def _list_native(self) -> None:
         """Find the native addresses of a store that did not list them: once."""
-        batch = LoggedBatch(rocksdict.WriteBatch(raw_mode=True))
+        batch = LoggedBatch(rocksdb.write_batch())
         for key, _ in self.scan(b"h", b"i", values=False):
             address = keys.name_of(key)
             listed = self.get_many([keys.meta_key(address), keys.native_key(address)])
@@ -570,10 +459,8 @@ class Database:
         """The keys from `first` to before `end`, with their values, in order. Raises `StoreCorrupt` at the
         first that cannot be read. It keeps the interpreter's lock while it reads: for nobody who serves.
         """
-        options = rocksdict.ReadOptions()
-        options.set_iterate_upper_bound(end)
         try:
-            iterator = self._db.iter(options)
+            iterator = self._db.iter(rocksdb.up_to(end))
             iterator.seek(first)
             while iterator.valid() and (key := iterator.key()) < end:
                 yield key, iterator.value() if values else b""
@@ -622,7 +509,7 @@ class Database:
                 self._db.close()
             self._log.close()
         except Exception as error:
-            if SHUTTING_DOWN not in str(error):
+            if rocksdb.SHUTTING_DOWN not in str(error):
                 raise StoreFailed(f"closing the store failed: {error}") from None
 
 

@@ -29,14 +29,7 @@ def open_store(
     StoreFailed when the disk fails.
     """
     try:
-        try:
-            return Store(context, settings, identity)
-        except LogDamaged as damaged:
-            if not accept_loss:
-                raise refused(settings.path, damaged) from None
-            logger.error("%s: given up, as --accept-loss says", damaged)
-            _cut(damaged)
-        return Store(context, settings, identity)
+        return _store(context, settings, identity, accept_loss=accept_loss)
     except (StoreCorrupt, StoreFailed) as error:
         raise DataDirectoryRefused(
             settings.path,
@@ -44,6 +37,20 @@ def open_store(
             "If other stores hold its data, start an empty store and let it take this one's place (dafka"
             " store replace); else restore the directory from a copy. Nothing is served with a part missing",
         ) from None
+
+
+def _store(
+    context: Context, settings: StoreSettings, identity: Identity | None, *, accept_loss: bool
+) -> Store:
+    """Raises DataDirectoryRefused for a damaged log, StoreCorrupt, StoreFailed."""
+    try:
+        return Store(context, settings, identity)
+    except LogDamaged as damaged:
+        if not accept_loss:
+            raise refused(settings.path, damaged) from None
+        logger.error("%s: given up, as --accept-loss says", damaged)
+        _cut(damaged)
+    return Store(context, settings, identity)
 
 
 def _cut(damaged: LogDamaged) -> None:

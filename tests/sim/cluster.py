@@ -35,9 +35,8 @@ from gateway.transactions.internal_topic import TRANSACTION_TOPIC
 from mesh import reader
 from mesh.protocol.address_state import AddressState, Phase
 from mesh.protocol.starts import last_commit_of, unpack_starts
-from mesh.store import db as store_db
 from mesh.store import keys as store_keys
-from mesh.store import server
+from mesh.store import rocksdb, server
 from mesh.store import store as store_module
 from mesh.store.identity import learn
 from mesh.store.values import unpack_number
@@ -806,7 +805,7 @@ def simulated_parts(world: World) -> Iterator[None]:
         patch.object(store_module, "Node", make_node),
         patch.object(store_module, "Database", make_database_for(world)),
         patch.object(store_module, "Committer", make_committer_for(world)),
-        patch.object(store_db, "rocksdict", SimRocks),
+        patch.object(rocksdb, "rocksdict", SimRocks),
         patch("mesh.requests.uuid4", world.next_uuid),
         patch("gateway.transactions.sweep.TIMEOUTS_SECONDS", 0.5),
         patch("gateway.native.topics.SILENT_SECONDS", 0.4),

@@ -48,7 +48,7 @@ class SimReadOptions:
 
 
 class SimRocks:
-    """What `mesh.store.db` takes of the module `rocksdict` beside the database itself."""
+    """What `mesh.store.rocksdb` takes of the module `rocksdict` while a store runs."""
 
     WriteBatch = SimBatch
     ReadOptions = SimReadOptions

@@ -1,12 +1,12 @@
 """The log of a store that is opened: read, judged, and left as the verdict says."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mesh.data_directory import sync_directory
 from mesh.private_files import make_directory, read_file
-from mesh.store.write_ahead.entries import FILE_HEADER_BYTES, Entry, read_file_header
+from mesh.store.write_ahead.entries import FILE_HEADER_BYTES, Entry, apply, read_file_header
 from mesh.store.write_ahead.files import LogFile, names
 from mesh.store.write_ahead.judging import Verdict, judge
 from mesh.store.write_ahead.mark import NAME as MARK
@@ -15,6 +15,8 @@ from mesh.store.write_ahead.reading import ReadFile, content_of, read_files
 
 FILES_KEPT: Final = 4
 """Files that an open store begins with; more of them, from a time of much writing, are deleted."""
+REPLAYED_AT_ONCE_BYTES: Final = 1024 * 1024
+"""Entries of the log that a start writes as one."""
 
 
 class Examined(NamedTuple):
@@ -38,6 +40,21 @@ def replayed(examined: Examined) -> Iterator[tuple[bytes, Entry]]:
         if read is not file:
             file, content = read, content_of(read.path)
         yield content, entry
+
+
+def replay(examined: Examined, new_batch: Callable[[], Any], write: Callable[[Any], None]) -> bool:
+    """Write the entries to replay into memtables, many at a time; whether there were any. Raises OSError, and
+    what `write` raises.
+    """
+    batch = new_batch()
+    for content, entry in replayed(examined):
+        apply(content, entry, batch.put, batch.delete, batch.delete_range)
+        if batch.size_in_bytes() > REPLAYED_AT_ONCE_BYTES:
+            write(batch)
+            batch = new_batch()
+    if examined.verdict.replayed:
+        write(batch)
+    return bool(examined.verdict.replayed)
 
 
 def behind(examined: Examined) -> Iterator[tuple[bytes, Entry]]:

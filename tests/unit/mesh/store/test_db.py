@@ -14,8 +14,9 @@ from mesh.protocol.copying import Taken
 from mesh.protocol.disk import StoreCorrupt
 from mesh.protocol.ingest import Ingest
 from mesh.store import keys
-from mesh.store.db import BLOB_BYTES, Database, StoreFailed
+from mesh.store.db import Database, StoreFailed
 from mesh.store.ranges import read_records
+from mesh.store.rocksdb import BLOB_BYTES
 from mesh.store.verify import verify_database
 from tests.unit.mesh.store.sample import (
     ADDRESS,

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mesh.store import rocksdb
 from mesh.store.db import LOG_DIRECTORY, Database, StoreFailed
 from mesh.store.write_ahead import files
 from mesh.store.write_ahead.files import FILE_BYTES, LogFile, make, names
@@ -226,8 +227,8 @@ def test_a_flush_that_fails_at_a_start_is_told_as_such(
     with monkeypatch.context() as patched:
         patched.setattr(Database, "_replay", full)
         patched.setattr(Database, "_commit_in_tables", lambda _self: 0)
-        patched.setattr("rocksdict.Rdict", lambda *_arguments, **_options: Closing())
-        patched.setattr("mesh.store.db._unchecked_handle", lambda database: database)
+        patched.setattr(rocksdb, "open_tables", lambda *_arguments, **_options: Closing())
+        patched.setattr(rocksdb, "unchecked_handle", lambda database: database)
         with pytest.raises(StoreFailed, match="cannot be opened: IO error: No space left"):
             Database(copy)
     again = Database(copy)
