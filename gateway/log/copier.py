@@ -16,6 +16,7 @@ from wireproto.dafka.additions import (
     NOTHING_REMEMBERED,
     STATUS_DONE,
     STATUS_INCOMPLETE,
+    AddressStatus,
     Announcement,
     Copy,
     Remembered,
@@ -29,7 +30,8 @@ LAST_SECONDS = 2.0
 """A store that is copying is asked at these intervals whether it has all; it says so by itself, too."""
 
 STALLED_SECONDS = 60.0
-"""A copy that gets nothing for so long begins anew, with what the sources say then."""
+"""A copy that gets nothing for so long begins anew, with what the sources say then. A store that answers
+nothing for so long may be gone for ever: who can do without it does."""
 
 REFUSED_SECONDS = 10.0
 """Pause before a store is asked again that would not copy, or before sources are asked again that gave no
@@ -73,7 +75,7 @@ class Copier:
         key = member, address
         while wanted():
             entry = await self._entry(address, end, sources, members, at)
-            if entry is not None and await self._ask(key, entry, wanted):
+            if entry is not None and await self._ask(key, entry, wanted, once=once):
                 self.copied += 1
                 return True
             if once:
@@ -109,13 +111,22 @@ class Copier:
         members = context.stores.live_first(members, address)
         return (await context.reader.beginning(members, address, NO_ROWS)).announcement
 
-    async def _ask(self, key: tuple[str, str], entry: bytes, wanted: Callable[[], bool]) -> bool:
-        """True once it has all; false when it refuses, gets nothing, or nobody wants it any more."""
+    async def _ask(
+        self, key: tuple[str, str], entry: bytes, wanted: Callable[[], bool], *, once: bool
+    ) -> bool:
+        """True once it has all; false when it refuses, gets nothing, or nobody wants it any more, and with
+        `once` when it does not answer.
+        """
         member, address = key
         pause, head = FIRST_SECONDS, -2
         last_progress = trio.current_time()
         while wanted() and trio.current_time() < last_progress + STALLED_SECONDS:
-            status = await self._context.producer.segments.copies.answer(member, address, entry)
+            status = await self._answer(member, address, entry)
+            if status is None:
+                if once:
+                    return False
+                last_progress = trio.current_time()  # it is away, and has not said that it gets nothing
+                continue
             if status.status == STATUS_DONE:
                 return True
             if status.status != STATUS_INCOMPLETE:
@@ -128,6 +139,12 @@ class Copier:
                 pause = min(2 * pause, LAST_SECONDS)
             await self._pause(key, pause)
         return False
+
+    async def _answer(self, member: str, address: str, entry: bytes) -> AddressStatus | None:
+        """What the store says; None if it says nothing for `STALLED_SECONDS`."""
+        with trio.move_on_after(STALLED_SECONDS):
+            return await self._context.producer.segments.copies.answer(member, address, entry)
+        return None
 
     def hurry(self, member: str, address: str) -> None:
         """A store says that it is done: ask it now."""
