@@ -1,6 +1,6 @@
-"""A store's database: one atomic write per commit, point reads, ranges by multi-get. How RocksDB is set up is
-in `rocksdb`; what a commit puts in `changes`; how values look in `values` and `keys`. The log that makes it
-durable is our own (`mesh.store.write_ahead`).
+"""A store's database: one atomic write per commit, point reads, ranges by multi-get. How RocksDB is set
+up, and the facts about it that shaped what is done here, are in `rocksdb`; what a commit puts in `changes`;
+how values look in `values` and `keys`. The log that makes it durable is our own (`mesh.store.write_ahead`).
 """
 
 import contextlib
@@ -75,13 +75,13 @@ class Database:
             refuse_foreign_link(path)
             if not read_only:
                 make_directory(path)
-            self._db: Any = rocksdb.open_tables(path, read_only=read_only)
+            self._db: Any = rocksdb.open_database(path, read_only=read_only)
         except Exception as error:
             raise StoreFailed(str(error)) from None
         self._unchecked = rocksdb.unchecked_handle(self._db)
-        self._write_options = rocksdb.unlogged_writes(no_slowdown=True)
-        self._compaction = rocksdb.compaction(rewrite=False)
-        self._rewriting = rocksdb.compaction(rewrite=True)
+        self._write_options = rocksdb.unlogged_write_options(no_slowdown=True)
+        self._compaction = rocksdb.compact_options(rewrite=False)
+        self._rewriting = rocksdb.compact_options(rewrite=True)
         self._reclaiming = threading.Lock()
         self._closing = False
         self._read_only = read_only
@@ -140,7 +140,7 @@ class Database:
         verdict = examined.verdict
         if verdict.kind == "corrupt":
             raise LogDamaged(examined)
-        options = rocksdb.unlogged_writes(no_slowdown=False)
+        options = rocksdb.unlogged_write_options(no_slowdown=False)
         if replay(examined, rocksdb.write_batch, lambda batch: self._db.write(batch, options)):
             self._db.flush()
         if verdict.kind == "torn":
@@ -320,8 +320,9 @@ class Database:
         flipped bit in a block that nobody checks ends the process (RocksDB follows it out of the block). The
         bound lies at the first key, so no seek reads a value.
         """
+        options = rocksdb.reads_up_to(wanted[0])
         try:
-            iterator = self._db.iter(rocksdb.up_to(wanted[0]))
+            iterator = self._db.iter(options)
             for key in wanted:
                 iterator.seek(key)
                 iterator.status()
@@ -459,8 +460,9 @@ class Database:
         """The keys from `first` to before `end`, with their values, in order. Raises `StoreCorrupt` at the
         first that cannot be read. It keeps the interpreter's lock while it reads: for nobody who serves.
         """
+        options = rocksdb.reads_up_to(end)
         try:
-            iterator = self._db.iter(rocksdb.up_to(end))
+            iterator = self._db.iter(options)
             iterator.seek(first)
             while iterator.valid() and (key := iterator.key()) < end:
                 yield key, iterator.value() if values else b""

@@ -46,7 +46,7 @@ SHUTTING_DOWN = "Shutdown in progress"
 """RocksDB's words where a close cuts something short."""
 
 
-def open_tables(path: Path, *, read_only: bool) -> Any:
+def open_database(path: Path, *, read_only: bool) -> Any:
     """The database in `path`; it is made if it may be written to. Raises Exception with RocksDB's words."""
     access = rocksdict.AccessType.read_only() if read_only else rocksdict.AccessType.read_write()
     return rocksdict.Rdict(str(path), _options(create=not read_only), access_type=access)
@@ -98,7 +98,7 @@ def unchecked_handle(database: Any) -> Any:
     return handle
 
 
-def up_to(end: bytes) -> rocksdict.ReadOptions:
+def reads_up_to(end: bytes) -> rocksdict.ReadOptions:
     """For an iterator that goes no further than before `end`."""
     options = rocksdict.ReadOptions()
     options.set_iterate_upper_bound(end)
@@ -110,7 +110,7 @@ def write_batch() -> Any:
     return rocksdict.WriteBatch(raw_mode=True)
 
 
-def unlogged_writes(*, no_slowdown: bool) -> rocksdict.WriteOptions:
+def unlogged_write_options(*, no_slowdown: bool) -> rocksdict.WriteOptions:
     """Writes that RocksDB logs nowhere. With `no_slowdown` it raises where it would have them wait."""
     options: Any = rocksdict.WriteOptions()
     options.disable_wal = True  # a method for the package's stub, and a property in truth
@@ -119,7 +119,7 @@ def unlogged_writes(*, no_slowdown: bool) -> rocksdict.WriteOptions:
     return written
 
 
-def compaction(*, rewrite: bool) -> rocksdict.CompactOptions:
+def compact_options(*, rewrite: bool) -> rocksdict.CompactOptions:
     """With `rewrite` everything in the range is written anew, and not only what has changes above it."""
     options = rocksdict.CompactOptions()
     options.set_exclusive_manual_compaction(False)

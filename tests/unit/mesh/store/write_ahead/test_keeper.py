@@ -227,7 +227,7 @@ def test_a_flush_that_fails_at_a_start_is_told_as_such(
     with monkeypatch.context() as patched:
         patched.setattr(Database, "_replay", full)
         patched.setattr(Database, "_commit_in_tables", lambda _self: 0)
-        patched.setattr(rocksdb, "open_tables", lambda *_arguments, **_options: Closing())
+        patched.setattr(rocksdb, "open_database", lambda *_arguments, **_options: Closing())
         patched.setattr(rocksdb, "unchecked_handle", lambda database: database)
         with pytest.raises(StoreFailed, match="cannot be opened: IO error: No space left"):
             Database(copy)
