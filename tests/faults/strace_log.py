@@ -24,7 +24,9 @@ _KEPT = re.compile(rf"\\1{_BYTE}\\0{_BYTE}{{4}}ke(?:\\0){{4}}")
 """The first key of a commit with which a store keeps a copy of the catalog: no answer to a client waits for
 it, and it may come at any time."""
 
-_POSITION = re.compile(r", (?P<position>\d+)(?:\)\s+=| <unfinished)")
+_END = r"(?:\)\s+=| <unfinished)"
+_POSITION = re.compile(rf", (?P<position>\d+){_END}")
+_POSITION_BEFORE_FLAGS = re.compile(rf", (?P<position>\d+), [\w|]+{_END}")
 _RESULT = re.compile(r"= (?P<result>-?\d+)")
 UNFINISHED = "<unfinished ...>"
 
@@ -34,7 +36,7 @@ class Call:
     """One end of a system call: `begins` when it was entered, or its return with `result` (-1: failed).
 
     A call on one line is two of these in a row. `target` is the file or socket of its first argument,
-    `position` the last argument of a pwrite or pwritev.
+    `position` where a pwrite, pwritev or pwritev2 begins to write.
     """
 
     pid: int
@@ -64,13 +66,20 @@ def calls(lines: Iterable[str]) -> Iterator[Call]:
             continue
         found = _TARGET.match(call["args"])
         target = found["target"] if found else ""
-        place = _POSITION.search(call["args"]) if call["call"].startswith("pwrite") else None
-        position = int(place["position"]) if place else -1
+        position = _position(call["call"], call["args"])
         yield Call(pid, call["call"], target, True, 0, number, position)
         if call["args"].endswith(UNFINISHED):
             open_calls[pid, call["call"]] = target, position
         else:
             yield Call(pid, call["call"], target, False, _result(call["args"]), number, position)
+
+
+def _position(name: str, arguments: str) -> int:
+    """Where a pwrite, pwritev or pwritev2 begins; -1 for other calls."""
+    if not name.startswith("pwrite"):
+        return -1
+    found = (_POSITION_BEFORE_FLAGS if name == "pwritev2" else _POSITION).search(arguments)
+    return int(found["position"]) if found else -1
 
 
 def _result(rest: str) -> int:

@@ -94,3 +94,20 @@ def test_split_calls_are_put_together() -> None:
     assert found[0] == Call(11, "fdatasync", "/data/store/db/000004.log", begins=True, line=1)
     assert found[-1] == Call(11, "fdatasync", "/data/store/db/000004.log", begins=False, result=-1, line=3)
     assert [(c.name, c.begins) for c in found[1:3]] == [("write", True), ("write", False)]
+
+
+@pytest.mark.parametrize(
+    ("written", "position"),
+    [
+        ('pwrite64(7<1.log>, ""..., 4096, 8192) = 4096', 8192),
+        ('pwrite64(7<1.log>, ""..., 4096, 8192 <unfinished ...>', 8192),
+        ("pwritev(7<1.log>, [...], 3, 8192) = 4096", 8192),
+        ("pwritev2(7<1.log>, [...], 3, 8192, 0) = 4096", 8192),
+        ("pwritev2(7<1.log>, [...], 3, 8192, RWF_DSYNC|RWF_HIPRI) = 4096", 8192),
+        ("pwritev2(7<1.log>, [...], 3, 8192, 0 <unfinished ...>", 8192),
+        ('write(7<1.log>, ""..., 4096) = 4096', -1),
+    ],
+)
+def test_where_a_write_begins(written: str, position: int) -> None:
+    """The last argument of a pwritev2 are its flags."""
+    assert {call.position for call in calls([f"10 12:00:00.1 {written}"])} == {position}
