@@ -183,6 +183,20 @@ def newest_log(database: Path) -> ReadFile:
     return read_files(database / LOG_DIRECTORY, 0)[-1]
 
 
+def needed_of_log(database: Path) -> tuple[Path, int]:
+    """A file of a killed store's write-ahead log, and a byte of it without which something is lost: no table
+    has that commit yet, and a later one says that it was fsynced.
+    """
+    read = Database(database, read_only=True)
+    try:
+        replayed = read.examined.verdict.replayed
+    finally:
+        read.close()
+    fsynced = max(entry.fsynced for _, entry in replayed)
+    file, entry = next((file, entry) for file, entry in replayed if entry.number <= fsynced)
+    return file.path, (entry.changes_start + entry.end) // 2
+
+
 # wrong bytes ----------------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from dafka.operators.socket import OperatorRefused, ask
 from mesh.store.write_ahead.entries import SALT_BYTES
 from tests.clients.stored import create_topic, put
 from tests.differential.batches import Record
-from tests.faults.disks import SmallDisk, newest_log
+from tests.faults.disks import SmallDisk, needed_of_log, newest_log
 from tests.faults.history import History
 from tests.faults.mesh_scene import Scene, await_other_store
 from tests.faults.report import report
@@ -66,10 +66,9 @@ def test_a_flipped_bit_in_the_log(scene: Scene) -> None:
     """It refuses, and names file and remedy; by `--accept-loss` it comes back as another store."""
     store, gateway = scene.mesh.stores[0], scene.mesh.gateway
     store.kill9()
-    newest = newest_log(store.data / "db")
-    log = newest.path
+    log, place = needed_of_log(store.data / "db")
     content = bytearray(log.read_bytes())
-    content[newest.end // 2] ^= 0x10
+    content[place] ^= 0x10
     log.write_bytes(content)
     said = refused(store)
     assert log.name in said
