@@ -140,8 +140,9 @@ class Database:
         verdict = examined.verdict
         if verdict.kind == "corrupt":
             raise LogDamaged(examined)
-        options = rocksdb.unlogged_write_options(no_slowdown=False)
-        if replay(examined, rocksdb.write_batch, lambda batch: self._db.write(batch, options)):
+        if verdict.replayed:
+            options = rocksdb.unlogged_write_options(no_slowdown=False)
+            replay(examined, rocksdb.write_batch, lambda batch: self._db.write(batch, options))
             self._db.flush()
         if verdict.kind == "torn":
             logger.warning("%s: cut off, as nothing says that it was ever fsynced", verdict.cause)

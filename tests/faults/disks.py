@@ -19,6 +19,7 @@ from mesh.protocol.address_state import AddressState
 from mesh.protocol.disk import StoreCorrupt
 from mesh.store.db import LOG_DIRECTORY, Database
 from mesh.store.keys import record_prefix, row_prefix, sequence_bytes
+from mesh.store.opening import examined
 from mesh.store.write_ahead.mark import NAME as MARK
 from mesh.store.write_ahead.mark import WRITTEN_AT
 from mesh.store.write_ahead.reading import ReadFile, read_files
@@ -187,11 +188,7 @@ def needed_of_log(database: Path) -> tuple[Path, int]:
     """A file of a killed store's write-ahead log, and a byte of it without which something is lost: no table
     has that commit yet, and a later one says that it was fsynced.
     """
-    read = Database(database, read_only=True)
-    try:
-        replayed = read.examined.verdict.replayed
-    finally:
-        read.close()
+    replayed = examined(database).verdict.replayed
     fsynced = max(entry.fsynced for _, entry in replayed)
     file, entry = next((file, entry) for file, entry in replayed if entry.number <= fsynced)
     return file.path, (entry.changes_start + entry.end) // 2

@@ -81,7 +81,7 @@ def test_every_sync_made_a_no_op_is_seen() -> None:
     assert len(violations(*(line for line in right if line != SYNC))) == 20
 
 
-def test_where_a_write_begins_is_its_last_argument() -> None:
+def test_both_ends_of_a_write_say_where_it_begins() -> None:
     whole = KEPT.replace("ke", "xy")
     begins = whole.replace(") = 363", " <unfinished ...>")
     for lines in ([whole], [begins, "10 12:00:00.2 <... pwritev resumed>) = 363"]):

@@ -42,19 +42,15 @@ def replayed(examined: Examined) -> Iterator[tuple[bytes, Entry]]:
         yield content, entry
 
 
-def replay(examined: Examined, new_batch: Callable[[], Any], write: Callable[[Any], None]) -> bool:
-    """Write the entries to replay into memtables, many at a time; whether there were any. Raises OSError, and
-    what `write` raises.
-    """
+def replay(examined: Examined, new_batch: Callable[[], Any], write: Callable[[Any], None]) -> None:
+    """Write the entries to replay into memtables, many at a time. Raises OSError, and what `write` raises."""
     batch = new_batch()
     for content, entry in replayed(examined):
         apply(content, entry, batch.put, batch.delete, batch.delete_range)
         if batch.size_in_bytes() > REPLAYED_AT_ONCE_BYTES:
             write(batch)
             batch = new_batch()
-    if examined.verdict.replayed:
-        write(batch)
-    return bool(examined.verdict.replayed)
+    write(batch)
 
 
 def behind(examined: Examined) -> Iterator[tuple[bytes, Entry]]:
