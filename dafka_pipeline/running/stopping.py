@@ -2,8 +2,11 @@
 
 Either way nothing is lost.
 
-A signal's handler only sets an event: calling Spark in it would re-enter Py4J, which breaks it. A thread of
-its own waits for the event and, when the deadline is over, has Spark cancel the jobs that still run.
+A signal's handler only notes that the end is asked for: calling Spark in it would re-enter Py4J, which breaks
+it. A thread of its own waits for that and, when the deadline is over, has Spark cancel the jobs that still
+run. A handler runs in the middle of anything its thread does, also of a wait for what it notes: so it wakes
+the waiting by a `SimpleQueue`, whose `put` may interrupt a `get`. Setting a `threading.Event` within its own
+`wait` would wait for ever for the lock that the interrupted `wait` holds.
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Final
 
@@ -25,18 +29,21 @@ class Stop:
     """Whether the job shall stop, and waits that end with it."""
 
     def __init__(self) -> None:
-        self._asked = threading.Event()
+        self._asked = False
+        self._wakes = SimpleQueue[None]()
+        """Not empty from when the end is asked for, but while somebody who waited wakes the next one."""
         self._over = threading.Event()
         self._catching = False
 
     @property
     def asked(self) -> bool:
         """Whether somebody asked for the end."""
-        return self._asked.is_set()
+        return self._asked
 
     def ask(self) -> None:
-        """Ask for the end; from any thread."""
-        self._asked.set()
+        """Ask for the end; from any thread, and from a signal's handler."""
+        self._asked = True
+        self._wakes.put(None)
 
     def catch_signals(self) -> dict[int, object]:
         """Have SIGTERM and SIGINT ask for the end; what handled them before."""
@@ -55,7 +62,11 @@ class Stop:
 
     def sleep(self, seconds: float) -> bool:
         """Wait so long, or until the end is asked for; True when it is."""
-        return self._asked.wait(seconds)
+        if not self._asked:
+            with suppress(Empty):
+                self._wakes.get(timeout=max(0.0, seconds))
+                self._wakes.put(None)  # for whoever else waits
+        return self._asked
 
     def finish(self) -> None:
         """The job has ended: nothing is cancelled any more."""
@@ -73,7 +84,7 @@ class Stop:
         """
 
         def watch() -> None:
-            while not self._asked.wait(POLL_SECONDS):
+            while not self.sleep(POLL_SECONDS):
                 if self._over.is_set():
                     return
             if self._over.is_set():

@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 import signal
 import sys
-import threading
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -27,8 +26,7 @@ FLUSH_SECONDS: Final = 120.0
 
 def main(bootstrap: str, topic: str, partitions: int, name: str, path: Path) -> None:
     """Until SIGTERM."""
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     producer = Producer({"bootstrap.servers": bootstrap, **IDEMPOTENT})
     life = f"kafka {name} {uuid4().hex[:8]}"
     with path.open("a") as file:
@@ -40,7 +38,7 @@ def main(bootstrap: str, topic: str, partitions: int, name: str, path: Path) -> 
 
         print("ready", flush=True)
         for number in itertools.count():
-            if stop.wait(PAUSE_SECONDS):
+            if signal.sigtimedwait({signal.SIGTERM}, PAUSE_SECONDS) is not None:
                 break
             try:
                 producer.produce(topic, f"{life} {number}", partition=number % partitions, on_delivery=done)

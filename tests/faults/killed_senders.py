@@ -24,7 +24,7 @@ class KilledSender:
     def __init__(self, name: str, directory: Path, module: str, *arguments: str) -> None:
         self._directory, self._name = directory, name
         self._errors = directory / f"{name}.err"
-        self._command = [sys.executable, "-m", module, *arguments]
+        self._command = [sys.executable, "-X", "faulthandler", "-m", module, *arguments]
         self._notes: list[Path] = []
         """Of each life."""
         self._failed: list[Problem] = []
@@ -57,7 +57,11 @@ class KilledSender:
             self._failed.append(self._failure())
         self._ended = True
         self._process.send_signal(signal.SIGTERM)
-        code = self._process.wait(DONE_SECONDS)
+        try:
+            code = self._process.wait(DONE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.send_signal(signal.SIGABRT)  # it says where it is
+            code = self._process.wait(DONE_SECONDS)
         if code:
             self._failed.append(self._failure())
         return self._failed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import resource
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -879,8 +880,10 @@ def dead_endpoints(count: int) -> list[str]:
 def few_files(more: int) -> Iterator[None]:
     """This process may open so many more."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    opened = max(int(file.name) for file in Path("/proc/self/fd").iterdir())
-    resource.setrlimit(resource.RLIMIT_NOFILE, (opened + more, limits[1]))
+    opened = {int(file.name) for file in Path("/proc/self/fd").iterdir()}
+    free = (number for number in itertools.count() if number not in opened)
+    too_many = next(itertools.islice(free, more, None))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (too_many, limits[1]))
     try:
         yield
     finally:
