@@ -39,7 +39,7 @@ def metadata(context: Context) -> Iterator[Measurement]:
 def list_offsets(context: Context) -> Iterator[Measurement]:
     topics = _topics(context)
     for asked in (topics[:1], topics):
-        request = messages.list_offsets(dict.fromkeys(asked, PARTITIONS), messages.LATEST)
+        request = messages.list_offsets(dict.fromkeys(asked, range(PARTITIONS)), messages.LATEST)
         answer = _answer(context, ApiKey.LIST_OFFSETS, messages.LIST_OFFSETS_VERSION, request)
         offsets = [found for topic in answer.values["topics"] for found in topic["partitions"]]
         assert len(offsets) == len(asked) * PARTITIONS

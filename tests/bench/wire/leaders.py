@@ -15,18 +15,29 @@ LOOK_SECONDS = 0.02
 
 
 def await_leaders(bootstrap: str, topics: Mapping[str, int], seconds: float = LEADERS_SECONDS) -> None:
-    """Until each partition of these topics (name -> how many) answers ListOffsets at one of the brokers.
+    """Until each partition of these topics (name -> how many) has answered ListOffsets at one of the brokers.
+
+    As clients do, it asks again for those alone that had no leader; and it pauses as long as it took to ask,
+    so that of thousands the asking itself does not take what their start needs.
 
     Raises AssertionError when one does not in time.
     """
-    request = messages.list_offsets(topics, messages.LATEST)
+    missing = {name: set(range(count)) for name, count in topics.items()}
     deadline = time.monotonic() + seconds
     with ExitStack() as connected:
         brokers = [connected.enter_context(closing(Connection(one))) for one in _brokers(bootstrap)]
-        while sum(len(_led(broker, request)) for broker in brokers) < sum(topics.values()):
-            if time.monotonic() > deadline:
+        while True:
+            began = time.monotonic()
+            for broker in brokers:
+                for name, index in _led(broker, messages.list_offsets(missing, messages.LATEST)):
+                    missing[name].discard(index)
+            missing = {name: indexes for name, indexes in missing.items() if indexes}
+            now = time.monotonic()
+            if not missing:
+                return
+            if now > deadline:
                 raise AssertionError(f"not all partitions have a leader after {seconds:.0f} s")
-            time.sleep(LOOK_SECONDS)
+            time.sleep(max(LOOK_SECONDS, now - began))
 
 
 def _brokers(bootstrap: str) -> list[str]:

@@ -1,6 +1,6 @@
 """Requests as bytes and answers as values, with the schemas that kafka-python ships."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from wireproto.kafka.api_keys import ApiKey
@@ -89,8 +89,8 @@ def produce(batches: Mapping[str, Mapping[int, bytes]]) -> bytes:
     )
 
 
-def list_offsets(topics: Mapping[str, int], timestamp: int) -> bytes:
-    """Of all partitions of these topics: name -> how many."""
+def list_offsets(topics: Mapping[str, Iterable[int]], timestamp: int) -> bytes:
+    """Of these partitions, by topic."""
     request = REQUEST_CLASSES[ApiKey.LIST_OFFSETS]
     asked = [
         request.ListOffsetsTopic(
@@ -99,10 +99,10 @@ def list_offsets(topics: Mapping[str, int], timestamp: int) -> bytes:
                 request.ListOffsetsTopic.ListOffsetsPartition(
                     partition_index=index, current_leader_epoch=-1, timestamp=timestamp
                 )
-                for index in range(count)
+                for index in indexes
             ],
         )
-        for name, count in topics.items()
+        for name, indexes in topics.items()
     ]
     return framed(
         request(
