@@ -7,7 +7,8 @@ at what has come since the last one. What is put aside and becomes garbage of th
 enough has been put aside, and the more seldom the longer that takes.
 
 The looks at young objects are the interpreter's own, wherever they fall due. The others are made here, in a
-turn of the loop.
+turn of the loop. While a process starts, what a look at young objects finds in use is put aside at once: a
+start makes what stays.
 """
 
 from __future__ import annotations
@@ -39,12 +40,16 @@ LEAST_OBJECTS: Final = 1_000_000
 WHOLE_SHARE: Final = 0.001
 """Of the time is what looking at all of them may take: a quarter of a second once in four minutes."""
 
+START_SECONDS: Final = 10.0
+"""So long a process starts. A gateway with 10,000 partitions makes some three million objects meanwhile, and
+looking at each of them up to three times was a twelfth of its start."""
+
 NEVER: Final = 1 << 30
 """Rounds after which the interpreter looks at all objects by itself."""
 
 
 class Garbage:
-    """Looks for garbage, and puts aside what is none. To be used in the loop's thread; `due` in any."""
+    """Looks for garbage, and puts aside what is none. `look` belongs into the loop's thread."""
 
     def __init__(self) -> None:
         self._aside = 0
@@ -55,6 +60,11 @@ class Garbage:
     def due(self) -> bool:
         """Whether it is time to `look`."""
         return gc.get_count()[2] >= OLD_ROUNDS
+
+    def put_aside(self) -> None:
+        """What the interpreter's own look has just found in use."""
+        self._aside += YOUNG_OBJECTS
+        gc.freeze()
 
     def look(self) -> None:
         """At what has come since the last time, or at all objects."""
@@ -74,10 +84,15 @@ async def look_for_garbage() -> None:
     """For ever: `Garbage.look` when it is due."""
     garbage = Garbage()
     call_soon = trio.lowlevel.current_trio_token().run_sync_soon
+    started = time.monotonic() + START_SECONDS
 
     def after_each(phase: str, info: dict[str, int]) -> None:
-        # In whatever thread has just made an object: nothing is done here.
-        if phase == "stop" and info["generation"] == 1 and garbage.due():
+        # In whatever thread has just made an object: nothing that takes long is done here.
+        if phase == "start" or info["generation"] > 1:
+            return
+        if time.monotonic() < started:
+            garbage.put_aside()
+        elif info["generation"] == 1 and garbage.due():
             call_soon(garbage.look, idempotent=True)
 
     before = gc.get_threshold()

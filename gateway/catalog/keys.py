@@ -41,7 +41,7 @@ Which compares a transaction needs that changes one of them: `gateway.catalog.fe
 """
 
 import json
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
 CLUSTER = "/cluster"
@@ -265,9 +265,14 @@ def closing_key(address: str) -> str:
     return CLOSING + address
 
 
+# `json.dumps` makes an encoder for each call that names separators, and `json.loads` looks for an encoding.
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
+_decode: Final = json.JSONDecoder().decode
+
+
 def pack(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
+    return _encode(value).encode()
 
 
 def unpack(value: bytes) -> Any:
-    return json.loads(value)
+    return _decode(value.decode())

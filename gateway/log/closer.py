@@ -11,7 +11,7 @@ where the one before it ended: only that tells a catalog from before the roll
 A member that answers that it has not all of it copies the rest from the others (`gateway.log.copier`), a few
 segments at a time, and is told the end again. One that says that it has all of it up to another end was told
 that by another catalog, or by a store that lies: it has confirmed nothing, and is told again, later. Each one
-is told at its own pace.
+is told at its own pace. What a recovery has closed is told when the recoveries are over: nobody waits for it.
 """
 
 import contextlib
@@ -73,6 +73,8 @@ class Closer:
     def __init__(self, context: "LogContext") -> None:
         self._context = context
         self._waiting: dict[str, _Closing] = {}
+        self._later: dict[str, _Closing] = {}
+        """Of these, those whose members `tell_those_left` tells."""
         self._expected: set[str] = set()
         """Segments whose ends are on their way into the catalog, and that something will wait for."""
         self._finished: list[str] = []
@@ -115,8 +117,10 @@ class Closer:
         segments: Iterable["Segment"],
         when_heard: Callable[[], None] | None = None,
         members: Sequence[str] | None = None,
+        *,
+        later: bool = False,
     ) -> None:
-        """The transaction is durable: tell the members, or some of them.
+        """The transaction is durable: tell the members, or some; those of a `later` one by `tell_those_left`.
 
         `when_heard` is called for each segment once w members have answered. What they answer does not matter
         there: one that cannot write its disk must not stop the log's other members, and is asked again.
@@ -130,7 +134,14 @@ class Closer:
             if before is not None and when_heard is None:
                 # Told anew because a member was replaced: who waits for the others goes on waiting.
                 closing.heard, closing.when_heard = before.heard, before.when_heard
-            self._tell(segment.address, closing)
+            self._tell(segment.address, closing, later=later)
+
+    def tell_those_left(self) -> None:
+        """Tell the members of the segments that were to be told later."""
+        later, self._later = self._later, {}
+        for address, closing in later.items():
+            if self._waiting.get(address) is closing:
+                self._send(address, closing)
 
     def load(self) -> None:
         """Take up what an earlier life, or another gateway, had not finished, of logs that this one leads."""
@@ -148,9 +159,15 @@ class Closer:
                 closing.when_heard = self._context.segments_dropped
             self._tell(entry.key.removeprefix(keys.CLOSING), closing)
 
-    def _tell(self, address: str, closing: _Closing) -> None:
+    def _tell(self, address: str, closing: _Closing, *, later: bool = False) -> None:
         self._waiting[address] = closing
         closing.at = self._context.place_of(keys.closing_key(address))
+        if later:
+            self._later[address] = closing
+        else:
+            self._send(address, closing)
+
+    def _send(self, address: str, closing: _Closing) -> None:
         entry = CloseEntry(address, closing.end, closing.at)
         for member in closing.members:
             self._context.producer.segments.close(member, entry, self._on_answer)

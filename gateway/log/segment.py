@@ -6,6 +6,8 @@ Rule: members and w are fixed when the segment is opened, and a closed segment n
 import json
 from dataclasses import dataclass, replace
 
+from gateway.catalog import keys
+
 NO_TIMESTAMP = -1
 UNKNOWN = -1
 
@@ -128,7 +130,7 @@ class Segment:
     @classmethod
     def unpack(cls, value: bytes) -> "Segment":
         """From the catalog's value. Raises KeyError or ValueError when it is not one."""
-        data = json.loads(value)
+        data = keys.unpack(value)
         aborted, lowest_aborted = data.get("aborted", (0, UNKNOWN))
         return cls(
             data["address"],

@@ -152,16 +152,23 @@ class Cursor:
 
     def take(self, size: int) -> bytes:
         """The next `size` bytes."""
-        end = self.position + size
+        position = self.position
+        end = position + size
         if end > len(self.data):
-            raise MalformedMessage(f"field of {size} bytes, {len(self.data) - self.position} left")
-        value = self.data[self.position : end]
+            raise self._too_short(size)
         self.position = end
-        return value
+        return self.data[position:end]
+
+    def _too_short(self, size: int) -> MalformedMessage:
+        return MalformedMessage(f"field of {size} bytes, {len(self.data) - self.position} left")
 
     def number1(self) -> int:
         """One byte."""
-        return self.take(1)[0]
+        position = self.position
+        if position >= len(self.data):
+            raise self._too_short(1)
+        self.position = position + 1
+        return self.data[position]
 
     def number4(self) -> int:
         """Four bytes, unsigned."""
@@ -187,7 +194,12 @@ class Cursor:
 
     def string(self) -> str:
         """Text of up to 255 bytes, possibly empty."""
-        return text(self.take(self.number1()))
+        start = self.position + 1
+        end = start + self.number1()
+        if end > len(self.data):
+            raise self._too_short(end - start)
+        self.position = end
+        return text(self.data[start:end])
 
     def name(self) -> str:
         """An address, a requester or an incarnation."""

@@ -60,7 +60,7 @@ class EndAgreement:
         for seal in self._seals:
             seal.give_up(stores)
 
-    async def run(self, turns: trio.CapacityLimiter) -> dict[str, tuple[int, bytes]]:
+    async def run(self) -> dict[str, tuple[int, bytes]]:
         """The ends by address, each durable on w members: the last sequence, and its row.
 
         Raises Inconsistent, CatalogRefuted, SourcesGone, Superseded.
@@ -71,8 +71,6 @@ class EndAgreement:
                 requests.seal(seal, self._epoch, partial(self._answered, seal))
             for seal in seals:
                 await self._sealed(seal)
-            async with turns:
-                pass  # one message may have told hundreds of partitions
             for seal in seals:
                 await self._copied(seal)
         finally:

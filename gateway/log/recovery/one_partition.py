@@ -219,7 +219,7 @@ class PartitionRecovery:
         ends: dict[str, tuple[int, bytes]] | None = None
         while ends is None:
             try:
-                ends = await self._agree(turns)
+                ends = await self._agree()
             except SourcesGone:
                 # Nothing is in the catalog yet: w members had what counts, and one of them will answer.
                 logger.warning("%s: the end is agreed on anew, without a store that went", self._name)
@@ -228,14 +228,14 @@ class PartitionRecovery:
             async with turns:
                 await self._put_ends(ends)
 
-    async def _agree(self, turns: trio.CapacityLimiter) -> dict[str, tuple[int, bytes]]:
+    async def _agree(self) -> dict[str, tuple[int, bytes]]:
         """The ends of what is open, as `EndAgreement.run`."""
         left_open = self.partition.chain.left_open()
         agreement = self._agreement = EndAgreement(
             self._context, left_open, self.partition.leader_epoch, self._waits, self._given_up
         )
         try:
-            return await agreement.run(turns)
+            return await agreement.run()
         finally:
             self._agreement = None
 
@@ -277,7 +277,7 @@ class PartitionRecovery:
             # A start that accepts losses recovers what the catalog has closed, and others may change.
             self._waits.check_wanted()
             raise AskedInVain from None
-        self._context.closer.begin(kept)
+        self._context.closer.begin(kept, later=True)
         if deletes:
             self._context.segments_dropped()
 

@@ -62,6 +62,9 @@ clients of other partitions wait meanwhile. Their ends are in the catalog with o
 REBUILDS_AT_ONCE = 16
 """Partitions whose idempotence state is read at the same time, beyond the first rows of each."""
 
+ENDS_TOLD_SECONDS = 10.0
+"""How long members are not told of ends while other partitions are recovered."""
+
 WAITING_LOGGED_SECONDS = 5.0
 """How often it is said for which stores partitions wait."""
 
@@ -116,6 +119,8 @@ class Recovery:
         self._round_of_asked = trio.Semaphore(1)
         self._turns = trio.CapacityLimiter(PARTITIONS_A_TURN)
         self._endings = Endings(context)
+        self._told_ends = 0.0
+        """When members were last told of ends."""
         self._rebuilds = trio.CapacityLimiter(REBUILDS_AT_ONCE)
         context.on_recovery(self._recover_again, self._recover_first)
 
@@ -213,6 +218,7 @@ class Recovery:
 
     async def run(self) -> None:
         """Recover what is to be recovered, for ever."""
+        self._told_ends = trio.current_time()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._say_who_waits)
             nursery.start_soon(self._recover_asked, nursery)
@@ -301,6 +307,7 @@ class Recovery:
                 while any(self._is_under_way(attempt.partition) for attempt in attempts):
                     await self._settled.wait()
                 slots.release()
+                self._tell_ends()
             asking.cancel_scope.cancel()
 
     async def _recover_one(self, attempt: PartitionRecovery, verification: Verification) -> None:
@@ -324,6 +331,19 @@ class Recovery:
             if attempt.is_old:
                 self.begin([partition])
             self._settle()
+            self._tell_ends()
+
+    def _tell_ends(self) -> None:
+        """Tell members of the ends that were agreed on; for a while other partitions come first."""
+        now = trio.current_time()
+        if self._is_idle or now >= self._told_ends + ENDS_TOLD_SECONDS:
+            self._told_ends = now
+            self._context.closer.tell_those_left()
+
+    @property
+    def _is_idle(self) -> bool:
+        rounds = self._rounds.value + self._round_of_asked.value
+        return not self._waiting_to_begin and rounds == ROUNDS_AT_ONCE + 1
 
     def _failed(self, attempt: PartitionRecovery, verification: Verification, error: Exception) -> None:
         """An attempt did not come to its end."""

@@ -11,7 +11,13 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from dafka.processes.garbage import LEAST_OBJECTS, OLD_OBJECTS, Garbage, look_for_garbage
+from dafka.processes.garbage import (
+    LEAST_OBJECTS,
+    OLD_OBJECTS,
+    YOUNG_OBJECTS,
+    Garbage,
+    look_for_garbage,
+)
 
 LOOKS_TO_A_WHOLE = LEAST_OBJECTS // OLD_OBJECTS
 
@@ -107,7 +113,26 @@ def test_all_is_looked_at_the_more_seldom_the_longer_that_takes(took: list[float
     run(body)
 
 
-def test_a_process_that_serves_looks_when_enough_has_come_and_sets_back_what_it_set() -> None:
+def test_what_a_start_makes_is_put_aside_by_the_first_look_at_it() -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(look_for_garbage)
+            await wait_all_tasks_blocked()
+            seen, frozen = weakref.ref(Knot()), gc.get_freeze_count()
+            kept = [Knot() for _ in range(YOUNG_OBJECTS + 1)]
+            assert seen() is None
+            assert gc.get_freeze_count() >= frozen + YOUNG_OBJECTS / 2
+            assert len(kept) > gc.get_count()[0]
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+def test_a_process_that_serves_looks_when_enough_has_come_and_sets_back_what_it_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dafka.processes.garbage.START_SECONDS", 0.0)
+
     async def main() -> None:
         before = gc.get_threshold()
         async with trio.open_nursery() as nursery:

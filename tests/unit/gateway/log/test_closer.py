@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -106,6 +107,30 @@ def test_it_is_told_until_all_have_confirmed_and_heard_when_enough_have_answered
         setup.stores.back(THREE)
         await trio.sleep(1)
         assert (setup.heard, setup.noted(), setup.closer.untold()) == (["heard"], None, {})
+
+    run(body)
+
+
+def test_what_is_to_be_told_later_waits_but_for_what_is_dropped_or_told_anew_meanwhile() -> None:
+    async def body(setup: Setup) -> None:
+        kept, dropped, anew = (replace(SEGMENT, address=letter * 32) for letter in "BCD")
+        for segment in (kept, dropped, anew):
+            await setup.note(segment)
+        setup.closer.begin([kept, dropped, anew], later=True)
+        await trio.sleep(60)
+        assert setup.stores.told == []
+        assert setup.closer.untold() == {ONE: 3, TWO: 3, THREE: 3}
+        setup.closer.drop([dropped.address])
+        setup.closer.begin([anew], members=[THREE, *setup.closer.untold_members(anew.address, but=ONE)])
+        await trio.sleep(1)
+        setup.stores.told.clear()
+        setup.closer.tell_those_left()
+        await trio.sleep(1)
+        assert sorted(setup.stores.told) == [ONE, TWO, THREE]
+        assert setup.closer.untold() == {}
+        setup.closer.tell_those_left()
+        await trio.sleep(1)
+        assert len(setup.stores.told) == 3
 
     run(body)
 

@@ -1150,6 +1150,38 @@ def test_what_clients_ask_for_is_recovered_first(cluster: Cluster, monkeypatch: 
     assert begun.index(51) < 50
 
 
+@pytest.mark.parametrize("told_at_once", [False, True])
+def test_ends_are_told_when_all_are_recovered_but_waited_for_no_longer_than_a_while(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, told_at_once: bool
+) -> None:
+    monkeypatch.setattr(recovery, "ROUNDS_AT_ONCE", 1)
+    monkeypatch.setattr(recovery, "PARTITIONS_AT_ONCE", 1)
+    if told_at_once:
+        monkeypatch.setattr(recovery, "ENDS_TOLD_SECONDS", 0.0)
+    served: list[int] = []
+    """So many partitions are served when an end is told."""
+
+    async def body(setup: Setup) -> None:
+        async with setup.life(partitions=8).running() as life:
+            for partition in life.topic.partitions:
+                await life.write(1, partition)
+        life = setup.life(partitions=8)
+        close = life.context.producer.segments.close
+
+        def noted(*arguments: Any) -> None:
+            served.append(sum(partition.available for partition in life.topic.partitions))
+            close(*arguments)
+
+        monkeypatch.setattr(life.context.producer.segments, "close", noted)
+        async with life.running():
+            await trio.sleep(1)
+            await life.settle()
+            assert setup.catalog.range(keys.CLOSING) == []
+
+    cluster(body)
+    assert served == ([1, 2, 3, 4, 5, 6, 7, 8] if told_at_once else [8] * 8)
+
+
 def test_a_partition_that_was_served_and_has_to_be_recovered_again_waits_for_no_others(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
