@@ -44,18 +44,21 @@ START_SECONDS: Final = 10.0
 """So long a process starts. A gateway with 10,000 partitions makes some three million objects meanwhile, and
 looking at each of them up to three times was a twelfth of its start."""
 
+SECONDS_AN_OBJECT: Final = 4e-8
+"""What a look takes."""
+
 NEVER: Final = 1 << 30
 """Rounds after which the interpreter looks at all objects by itself."""
 
 
 class Garbage:
-    """Looks for garbage, and puts aside what is none. `look` belongs into the loop's thread."""
+    """Looks for garbage, and puts aside what is none. `look` belongs in the loop's thread."""
 
     def __init__(self) -> None:
         self._aside = 0
-        """So many objects at the most were put aside since all were looked at."""
-        self._next_whole = 0.0
-        """When all may be looked at again, on trio's clock."""
+        """About so many objects were put aside since all were looked at."""
+        self._next_whole: float | None = None
+        """When all may be looked at again, on trio's clock; None before the first `look`."""
 
     def due(self) -> bool:
         """Whether it is time to `look`."""
@@ -68,8 +71,12 @@ class Garbage:
 
     def look(self) -> None:
         """At what has come since the last time, or at all objects."""
+        now = trio.current_time()
+        if self._next_whole is None:
+            # A start has put them aside, and what it makes is no garbage.
+            self._next_whole = now + self._aside * SECONDS_AN_OBJECT / WHOLE_SHARE
         self._aside += OLD_OBJECTS
-        if self._aside < LEAST_OBJECTS or trio.current_time() < self._next_whole:
+        if self._aside < LEAST_OBJECTS or now < self._next_whole:
             gc.collect()
         else:
             began = time.thread_time()
@@ -84,13 +91,13 @@ async def look_for_garbage() -> None:
     """For ever: `Garbage.look` when it is due."""
     garbage = Garbage()
     call_soon = trio.lowlevel.current_trio_token().run_sync_soon
-    started = time.monotonic() + START_SECONDS
+    start_ends = time.monotonic() + START_SECONDS
 
     def after_each(phase: str, info: dict[str, int]) -> None:
         # In whatever thread has just made an object: nothing that takes long is done here.
         if phase == "start" or info["generation"] > 1:
             return
-        if time.monotonic() < started:
+        if time.monotonic() < start_ends:
             garbage.put_aside()
         elif info["generation"] == 1 and garbage.due():
             call_soon(garbage.look, idempotent=True)

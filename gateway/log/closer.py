@@ -17,6 +17,7 @@ is told at its own pace. What a recovery has closed is told when the recoveries 
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import trio
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from gateway.log.segment import Segment
 
 CLOSES_AT_ONCE = 256
-"""Segments that leave the catalog's list in one transaction."""
+"""Segments that are told in one turn of the loop, and that leave the catalog's list in one transaction."""
 
 COPIES_AT_ONCE = 16
 """Segments that one member copies at the same time."""
@@ -75,6 +76,8 @@ class Closer:
         self._waiting: dict[str, _Closing] = {}
         self._later: dict[str, _Closing] = {}
         """Of these, those whose members `tell_those_left` tells."""
+        self._left = trio.Event()
+        """Set when it is time for these."""
         self._expected: set[str] = set()
         """Segments whose ends are on their way into the catalog, and that something will wait for."""
         self._finished: list[str] = []
@@ -134,14 +137,24 @@ class Closer:
             if before is not None and when_heard is None:
                 # Told anew because a member was replaced: who waits for the others goes on waiting.
                 closing.heard, closing.when_heard = before.heard, before.when_heard
-            self._tell(segment.address, closing, later=later)
+            # A member may be about to hear of another end than this.
+            self._tell(segment.address, closing, later=later and before is None)
 
     def tell_those_left(self) -> None:
         """Tell the members of the segments that were to be told later."""
-        later, self._later = self._later, {}
-        for address, closing in later.items():
-            if self._waiting.get(address) is closing:
-                self._send(address, closing)
+        self._left.set()
+
+    async def _tell_left(self) -> None:
+        """Tell them when it is time, some in each turn of the loop, for ever."""
+        while True:
+            await self._left.wait()
+            self._left = trio.Event()
+            while self._later:
+                for address in list(islice(self._later, CLOSES_AT_ONCE)):
+                    closing = self._later.pop(address)
+                    if self._waiting.get(address) is closing:
+                        self._send(address, closing)
+                await trio.lowlevel.checkpoint()
 
     def load(self) -> None:
         """Take up what an earlier life, or another gateway, had not finished, of logs that this one leads."""
@@ -244,8 +257,9 @@ class Closer:
             call()
 
     async def run(self) -> None:
-        """Note what is finished, and have members copy what they lack, for ever."""
+        """Tell members of ends, note what is finished, and have members copy what they lack, for ever."""
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._tell_left)
             while True:
                 await self._work.wait()
                 self._work = trio.Event()

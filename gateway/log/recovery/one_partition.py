@@ -223,9 +223,9 @@ class PartitionRecovery:
             except SourcesGone:
                 # Nothing is in the catalog yet: w members had what counts, and one of them will answer.
                 logger.warning("%s: the end is agreed on anew, without a store that went", self._name)
-        if ends:
-            crash_points.reach("between-copy-and-catalog")
-            async with turns:
+        async with turns:  # one message may have told hundreds of partitions
+            if ends:
+                crash_points.reach("between-copy-and-catalog")
                 await self._put_ends(ends)
 
     async def _agree(self) -> dict[str, tuple[int, bytes]]:

@@ -4,7 +4,8 @@
 1. SEAL goes to the members of every open segment; n-w+1 of them decide where it ends.
 2. Members that have less copy it from those that have it, until w have the end.
 3. A catalog transaction closes what was decided (an empty segment leaves the chain, and its address is
-   deleted), one for all partitions that are there at the same moment; then CLOSE is repeated to members.
+   deleted), one for all partitions that are there at the same moment. CLOSE is repeated to members once
+   no other partition waits for its recovery.
 4. The idempotence state is what the last segment's announcement held plus that segment's rows.
 
 So a start reads neither the log nor anything that grows with it. Until 4 is done a partition takes no
@@ -63,7 +64,7 @@ REBUILDS_AT_ONCE = 16
 """Partitions whose idempotence state is read at the same time, beyond the first rows of each."""
 
 ENDS_TOLD_SECONDS = 10.0
-"""How long members are not told of ends while other partitions are recovered."""
+"""How long the telling of ends waits for other partitions' recovery."""
 
 WAITING_LOGGED_SECONDS = 5.0
 """How often it is said for which stores partitions wait."""
@@ -373,9 +374,10 @@ class Recovery:
         logger.error("partition %s-%d %s: %s", partition.topic.name, partition.index, what, reason)
 
     async def _say_who_waits(self) -> None:
-        """Say, now and then, for which stores how many partitions wait."""
+        """Say, now and then, for which stores how many partitions wait; and tell of ends meanwhile."""
         while True:
             await trio.sleep(WAITING_LOGGED_SECONDS)
+            self._tell_ends()
             waiting = self.waiting
             if waiting:
                 names = [f"{p.topic.name}-{p.index}" for p in islice(waiting, NAMED_PARTITIONS)]

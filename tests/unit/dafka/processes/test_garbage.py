@@ -113,6 +113,25 @@ def test_all_is_looked_at_the_more_seldom_the_longer_that_takes(took: list[float
     run(body)
 
 
+def test_what_a_start_has_put_aside_is_looked_at_the_later_the_more_it_is(took: list[float]) -> None:
+    def body(clock: MockClock) -> None:
+        looks, knot = Garbage(), Knot()
+        seen = weakref.ref(knot)
+        for _ in range(2 * LEAST_OBJECTS // YOUNG_OBJECTS):
+            looks.put_aside()
+        del knot
+        clock.jump(10)
+        looks.look()
+        clock.jump(75)
+        looks.look()
+        assert seen() is not None
+        clock.jump(10)
+        looks.look()
+        assert seen() is None
+
+    run(body)
+
+
 def test_what_a_start_makes_is_put_aside_by_the_first_look_at_it() -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:

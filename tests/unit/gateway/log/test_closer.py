@@ -12,11 +12,12 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.catalog import keys
-from gateway.log.closer import Closer
+from gateway.log.closer import CLOSES_AT_ONCE, Closer
 from gateway.log.segment import Segment
 from mesh.address_requests import RETRY_SECONDS
 from tests.entries import address_of
 from tests.unit.gateway.log.fake_log import FakeLog, FakeRequests
+from tests.unit.gateway.log.turns import Turns
 from wireproto.dafka.additions import STATUS_DONE, STATUS_INCOMPLETE, STATUS_OTHER_END, AddressStatus
 
 ONE, TWO, THREE, FOUR = (f"store-{number}" for number in range(1, 5))
@@ -131,6 +132,34 @@ def test_what_is_to_be_told_later_waits_but_for_what_is_dropped_or_told_anew_mea
         setup.closer.tell_those_left()
         await trio.sleep(1)
         assert len(setup.stores.told) == 3
+
+    run(body)
+
+
+def test_what_is_told_of_already_is_told_anew_at_once() -> None:
+    """Else a member that was away would hear the end that was."""
+
+    async def body(setup: Setup) -> None:
+        setup.stores.away = {TWO}
+        await setup.note(SEGMENT)
+        setup.closer.begin([SEGMENT.closed(8, 7, 0)])
+        await trio.sleep(1)
+        setup.closer.begin([SEGMENT], later=True)
+        await trio.sleep(1)
+        assert setup.stores.told.count(THREE) == 2
+
+    run(body)
+
+
+def test_thousands_are_told_some_in_each_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(setup: Setup) -> None:
+        turns, segments = Turns(), setup.log.context.producer.segments
+        monkeypatch.setattr(segments, "close", turns.watches(segments.close))
+        setup.closer.begin([replace(SEGMENT, address=f"{n:032X}") for n in range(1000)], later=True)
+        setup.closer.tell_those_left()
+        await trio.sleep(1)
+        assert turns.calls.total() == 3000
+        assert max(turns.calls.values()) <= 3 * CLOSES_AT_ONCE
 
     run(body)
 

@@ -32,6 +32,7 @@ from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.kafka_wire import run
 from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, FakeLog, batch, header_of
 from tests.unit.gateway.log.one_store import STORE, Life, OneStore, copy_of
+from tests.unit.gateway.log.turns import Turns
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
     STATUS_STORAGE_ERROR,
@@ -1148,6 +1149,26 @@ def test_what_clients_ask_for_is_recovered_first(cluster: Cluster, monkeypatch: 
     assert sorted(begun) == list(range(100))
     assert [index for index in begun if index in {50, 51, 80, 90}] == [90, 80, 50, 51]
     assert begun.index(51) < 50
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_many_that_one_message_answers_for_go_on_some_in_each_turn(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, written: bool
+) -> None:
+    monkeypatch.setattr(recovery, "PARTITIONS_A_TURN", 10)
+
+    async def body(setup: Setup) -> None:
+        if written:
+            async with setup.life(partitions=50).running() as life:
+                for partition in life.topic.partitions:
+                    await life.write(1, partition)
+        turns = Turns()
+        monkeypatch.setattr(PartitionRecovery, "set_ends", turns.watches(PartitionRecovery.set_ends))
+        async with setup.life(partitions=50).running():
+            assert turns.calls.total() == 50
+            assert max(turns.calls.values()) <= 10
+
+    cluster(body)
 
 
 @pytest.mark.parametrize("told_at_once", [False, True])
