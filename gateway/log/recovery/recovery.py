@@ -63,6 +63,10 @@ clients of other partitions wait meanwhile. Their ends are in the catalog with o
 REBUILDS_AT_ONCE = 16
 """Partitions whose idempotence state is read at the same time, beyond the first rows of each."""
 
+FIRST_ANSWER_SECONDS = 0.2
+"""How long a round waits for the first store's answer. After that its partitions wait, each for itself; most
+need not, if it has come."""
+
 ENDS_TOLD_SECONDS = 10.0
 """How long the telling of ends waits for other partitions' recovery."""
 
@@ -296,13 +300,19 @@ class Recovery:
             {attempt.partition: attempt.asked() for attempt in attempts},
         )
 
+        answered = trio.Event()
+
         def told() -> None:
+            answered.set()
             for attempt in attempts:
                 attempt.progressed()
 
         async with trio.open_nursery() as asking:
             asking.start_soon(verification.run, told)
             async with trio.open_nursery() as nursery:
+                if attempts:
+                    with trio.move_on_after(FIRST_ANSWER_SECONDS):
+                        await answered.wait()
                 for attempt in attempts:
                     nursery.start_soon(self._recover_one, attempt, verification)
                 while any(self._is_under_way(attempt.partition) for attempt in attempts):
