@@ -599,6 +599,8 @@ class Partition:
         self.leaderships += 1
         if self.available or self.is_leaving:
             self.fail(LED_ANEW)
+        if leader_epoch != self.led_since:
+            self.producers.led_anew()
         self._lead_anew(max(leader_epoch, self.leader_epoch))
         self._placement.here()
         self.led_since = leader_epoch
@@ -619,7 +621,7 @@ class Partition:
             self._show_newest()
             self._load_chain([])
             self.hot = HotBatches(self._context.tail_cache)
-            self.producers.begin(ProducerState())
+            self.producers.led_elsewhere()
         self._lead_anew(leader_epoch)
 
     def _show_newest(self) -> None:
@@ -629,7 +631,6 @@ class Partition:
 
     def _lead_anew(self, leader_epoch: int) -> None:
         self.withheld = True
-        self.producers.led_anew()
         self._has_led = False
         # Another leader may have lost something, with which it was accepted that this goes back.
         self.last_stable_offset = UNDECIDED

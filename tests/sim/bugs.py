@@ -128,7 +128,7 @@ def _watermark_at_one_store() -> AbstractContextManager[object]:
 
 
 def _close_lost() -> AbstractContextManager[object]:
-    def lost(_self: Closer, _address: str, closing: Any) -> None:
+    def lost(_self: Closer, _address: str, closing: Any, **_how: bool) -> None:
         if closing.when_heard is not None:
             closing.when_heard()
 

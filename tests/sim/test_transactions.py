@@ -18,7 +18,7 @@ BLOCK = 10
 
 FIRST = {
     "marker lost at a roll": 5,
-    "stable when the marker is appended": 8,
+    "stable when the marker is appended": 50,
     "a recovered segment has no aborted ones": 5,
     "coordinator epochs ignored": 25,
     "aborted records win keys": 4,
@@ -67,6 +67,11 @@ def test_compaction_and_retention_leave_what_is_committed(first: int) -> None:
 def test_leaders_move_in_the_middle_of_transactions(first: int) -> None:
     reached = reached_by([of_gateways(seed) for seed in range(first, first + 4)], world_of)
     assert reached["transactions committed"] > 3, reached
+
+
+def test_a_late_marker_ends_nothing_where_a_partition_came_back_under_the_same_epoch() -> None:
+    plan = of_gateways(161)
+    keeps_promises(plan, world_of(plan))
 
 
 def test_what_an_old_leader_was_asked_is_judged() -> None:

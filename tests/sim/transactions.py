@@ -277,15 +277,16 @@ class Transactions:
                 self.world.loop.after(RETRY_SECONDS, again)
             return
         self.world.asked.batch_came(partition, b"%d" % log.next_offset)
-        before = log.producers.state.find(transaction.producer_id)
-        was_open = before is not None and before.has_open and transaction.complete
+        opened = self._open_in(log, partition, transaction.producer_id)
         try:
             append = log.append_marker(marker, life.broker.context.now_ms(), leader_epoch)
         except KafkaError as error:
             self._refused(transaction, marker, error, again if answered else None)
             return
-        if was_open and before is not None and not before.has_open:
-            raise BrokenPromise(f"a marker of {transaction!r}, which is complete, ended another one in {log}")
+        # It may be open yet to a gateway that has led the partition before, and does not know better.
+        is_another = opened not in {None, transaction} and transaction.complete
+        if is_another and self._open_in(log, partition, transaction.producer_id) is None:
+            raise BrokenPromise(f"a marker of {transaction!r}, which is complete, ended {opened!r} in {log}")
 
         def done(append: Append) -> None:
             if append.error is ErrorCode.NONE:
@@ -297,6 +298,13 @@ class Transactions:
             done(append)
         else:
             append.wait_with(cast("Completion", AppendWaiter(append, done)))
+
+    def _open_in(self, log: Partition, name: PartitionName, producer_id: int) -> Transaction | None:
+        """The producer's transaction that is open there; None: none is."""
+        found = log.producers.state.find(producer_id)
+        if found is None or not found.has_open:
+            return None
+        return self._by_batch[name, producer_id, found.epoch, found.batches[-1].first_sequence]
 
     def _refused(
         self, transaction: Transaction, marker: Marker, error: KafkaError, again: partial[None] | None

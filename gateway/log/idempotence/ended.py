@@ -58,7 +58,7 @@ class EndedAccount:
 
 
 class EndedTransactions:
-    """Those of one partition, as long as one gateway life leads it."""
+    """Those of one partition, as long as it has one leader, under one epoch of the table."""
 
     __slots__ = ("_account", "_last")
 

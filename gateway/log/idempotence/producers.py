@@ -81,15 +81,24 @@ class PartitionProducers:
 
     def begin(self, state: ProducerState, end: int = 0) -> None:
         """The partition was recovered, and ends here: this is what is known of its producers."""
+        self._replace(state)
+        self._ended.cut(end)
+
+    def _replace(self, state: ProducerState) -> None:
         self._state.charge_to(None)
         self._state = state
         state.keeps = self._count.keeps
-        self._ended.cut(end)
         self.guards.void_all()
         state.charge_to(self._count.charge)
 
+    def led_elsewhere(self) -> None:
+        """This gateway does not lead the partition for now. Where it does again under the same epoch, markers
+        that were sent to it before may still come, and some of them have been here.
+        """
+        self._replace(ProducerState())
+
     def led_anew(self) -> None:
-        """This gateway leads the partition anew, or does not lead it any more."""
+        """This gateway leads it under a later epoch: what was sent under an earlier one is refused."""
         self._ended.clear()
 
     def end(self) -> None:

@@ -363,3 +363,27 @@ def append_code(partition: Partition, content: bytes) -> ErrorCode:
     except KafkaError as error:
         return error.code
     return NONE
+
+
+@pytest.mark.parametrize("epoch", [5, 6])
+def test_who_leads_again_under_the_same_epoch_knows_which_markers_came(epoch: int) -> None:
+    """One that was sent again, and is late, would end the producer's next transaction; under a later epoch it is
+    refused.
+    """
+
+    async def body(log: FakeLog) -> None:
+        partition = log.partition
+        partition.gained(5)
+        partition.set_end(0)
+        partition.begin_serving(ProducerState())
+        append(partition, transactional(b"a"))
+        made = partition.append_marker(marker(number=1), NOW_MS)
+        partition.led_elsewhere(5)
+        partition.gained(epoch)
+        partition.set_end(partition.next_offset)
+        partition.begin_serving(ProducerState())
+        assert partition.producers.check_marker(marker(number=1)) == (
+            made.last_offset if epoch == 5 else None
+        )
+
+    logged(body)
