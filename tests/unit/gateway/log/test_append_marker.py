@@ -367,9 +367,7 @@ def append_code(partition: Partition, content: bytes) -> ErrorCode:
 
 @pytest.mark.parametrize("epoch", [5, 6])
 def test_who_leads_again_under_the_same_epoch_knows_which_markers_came(epoch: int) -> None:
-    """One that was sent again, and is late, would end the producer's next transaction; under a later epoch it is
-    refused.
-    """
+    """One that was sent again, and is late, would end the producer's next transaction."""
 
     async def body(log: FakeLog) -> None:
         partition = log.partition
