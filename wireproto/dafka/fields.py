@@ -194,6 +194,7 @@ class Cursor:
 
     def string(self) -> str:
         """Text of up to 255 bytes, possibly empty."""
+        # Without `take`: most fields of most headers are strings.
         start = self.position + 1
         end = start + self.number1()
         if end > len(self.data):

@@ -103,7 +103,7 @@ class PartitionProducers:
 
     def end(self) -> None:
         """The partition was deleted: nothing is remembered any more."""
-        self.begin(ProducerState())
+        self._replace(ProducerState())
         self._refused.clear()
         self._ended.clear()
         self._has_ended = True

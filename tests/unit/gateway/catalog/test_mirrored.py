@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import trio
-from trio.abc import Instrument
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.catalog.interface import (
@@ -21,6 +20,7 @@ from gateway.catalog.interface import (
 from gateway.catalog.mirror import Plan
 from gateway.catalog.sqlite import SqliteCatalog
 from tests.unit.gateway.catalog.memory import MemoryCatalog
+from tests.unit.gateway.turns import Turns
 
 Case = Callable[[Catalog], Awaitable[None]]
 
@@ -107,23 +107,12 @@ def test_all_of_one_commit_go_on_in_one_turn() -> None:
                 for number in range(100):
                     nursery.start_soon(put, f"{number}")
                 await wait_all_tasks_blocked()
-                trio.lowlevel.add_instrument(turns)
         assert catalog.committed == [100]
         assert len(went_on) == 100
         # The one that committed is there a turn before those that it woke.
         assert went_on[-1] - went_on[0] <= 1
 
     trio.run(main)
-
-
-class Turns(Instrument):
-    """Counts the turns of the loop."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def before_io_wait(self, timeout: float) -> None:  # noqa: ARG002 - trio calls it
-        self.count += 1
 
 
 def test_a_lease_ends_when_it_is_not_kept_alive(run: Callable[[Case], None]) -> None:

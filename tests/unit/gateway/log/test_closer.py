@@ -17,7 +17,7 @@ from gateway.log.segment import Segment
 from mesh.address_requests import RETRY_SECONDS
 from tests.entries import address_of
 from tests.unit.gateway.log.fake_log import FakeLog, FakeRequests
-from tests.unit.gateway.log.turns import Turns
+from tests.unit.gateway.turns import Turns
 from wireproto.dafka.additions import STATUS_DONE, STATUS_INCOMPLETE, STATUS_OTHER_END, AddressStatus
 
 ONE, TWO, THREE, FOUR = (f"store-{number}" for number in range(1, 5))

@@ -32,7 +32,7 @@ from tests.unit.gateway.catalog.memory import MemoryCatalog
 from tests.unit.gateway.kafka_wire import run
 from tests.unit.gateway.log.fake_log import NOW_MS, TOPIC_ID, FakeLog, batch, header_of
 from tests.unit.gateway.log.one_store import STORE, Life, OneStore, copy_of
-from tests.unit.gateway.log.turns import Turns
+from tests.unit.gateway.turns import Turns
 from wireproto.dafka import ids
 from wireproto.dafka.additions import (
     STATUS_STORAGE_ERROR,

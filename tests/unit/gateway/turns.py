@@ -13,21 +13,21 @@ Result = TypeVar("Result")
 
 
 class Turns(trio.abc.Instrument):
-    """Counts the calls of what it `watches`, by turn, in the run that it is added to."""
+    """Counts the turns of the run that makes it, and the calls of what it `watches` by turn."""
 
     def __init__(self) -> None:
+        self.count = 0
         self.calls: Counter[int] = Counter()
-        self._turn = 0
         trio.lowlevel.add_instrument(self)
 
     def before_io_wait(self, timeout: float) -> None:  # noqa: ARG002 - as trio calls it
-        self._turn += 1
+        self.count += 1
 
     def watches(self, call: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         """The same, counted."""
 
         def counted(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
-            self.calls[self._turn] += 1
+            self.calls[self.count] += 1
             return call(*arguments, **named)
 
         return counted
