@@ -18,7 +18,6 @@ is sent again to the next one, which finds it in the stores or not.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -28,6 +27,7 @@ from gateway.catalog.interface import CatalogLost
 from gateway.cluster.handing_over import HandingOver
 from gateway.cluster.preferred_leaders import PreferredLeaders
 from gateway.leadership.balance import Gateway
+from gateway.leadership.evenness import Evenness
 from gateway.leadership.next_table import NOBODY, Move, next_moves
 from gateway.leadership.records import BadRecord
 from gateway.leadership.slots import SLOTS, Occupancy, TopicShape, first_slot
@@ -101,6 +101,7 @@ class Leading:
         """Set when there is nothing to give away any more, or nobody to take it."""
         self._stays: dict[int, float] = {}
         """Slots that could not be given away, and until when they are not tried again."""
+        self._evenness = Evenness()
         self._on_moved: list[Callable[[list[Partition], list[Partition]], None]] = []
 
     def on_moved(self, tell: Callable[[list[Partition], list[Partition]], None]) -> None:
@@ -231,11 +232,14 @@ class Leading:
         return self._gateways.somebody_else_stays and any(map(leadership.leads_slot, range(SLOTS)))
 
     async def _wait_for_changes(self) -> None:
-        """Return when something is different, or what could not be given away may be tried again."""
-        until = min(self._stays.values(), default=math.inf)
+        """Return when something is different, what could not be given away may be tried again, or it is time
+        to look at shares.
+        """
+        until = min([*self._stays.values(), self._evenness.next_look])
         with trio.move_on_at(until):
             await self._changed.wait()
         now = trio.current_time()
+        self._evenness.at(now)
         self._stays = {slot: until for slot, until in self._stays.items() if until > now}
 
     async def _change(self) -> _Plan:
@@ -286,8 +290,10 @@ class Leading:
         occupancy = await self._occupancy()
         # What it has to recover comes before making shares even; what others lead they give themselves.
         is_behind = self._recovery.is_behind and not self._is_leaving
-        evened = NOBODY if is_behind else own.gateway
-        for move in next_moves(table.owners(), orphans, gateways, occupancy, evened):
+        owners = table.owners()
+        evens = self._evenness.is_due(owners, gateways, occupancy) and not is_behind
+        evened = own.gateway if evens else NOBODY
+        for move in next_moves(owners, orphans, gateways, occupancy, evened):
             if move is None:
                 await trio.lowlevel.checkpoint()
             elif move.slot in orphans:
@@ -299,6 +305,8 @@ class Leading:
                 break
             elif move.source == own.gateway:
                 plan.give[move.slot] = move.target, living[move.target].life
+        if evens and not (orphans or plan.give or self._stays):
+            self._evenness.looked(trio.current_time())
         has_partitions = is_behind or any(occupancy.weights[slot] for slot in plan.give)
         return plan._replace(is_last=not (plan.give or is_behind), has_partitions=has_partitions)
 

@@ -26,8 +26,8 @@ from typing import Final, NamedTuple
 from gateway.leadership.slots import Occupancy
 
 SLACK: Final = 20
-"""A difference in all of one part in so many of what a gateway leads moves nothing: topics come and go, and
-each move costs some producers and consumers a pause."""
+"""A difference in all of one part in so many of what a gateway leads moves nothing: each move costs some
+producers and consumers a pause."""
 
 
 class Gateway(NamedTuple):

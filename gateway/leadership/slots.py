@@ -74,8 +74,8 @@ class Occupancy:
         """By slot: the partitions that are in it."""
         self.topics = 0
         """How many there are."""
-        self._preferred: dict[int, tuple[bytes, int, int]] = {}
-        """By slot: the partition, and its preferred leader."""
+        self.wishes: dict[int, tuple[bytes, int, int]] = {}
+        """By slot: the partition, as its topic's id and its index, and its preferred leader."""
         for topic in topics:
             self.add(topic)
 
@@ -91,11 +91,11 @@ class Occupancy:
         for index, gateway in topic.preferred.items():
             if 0 <= index < topic.partitions:
                 slot, wish = (first + index) % SLOTS, (topic.id, index, gateway)
-                self._preferred[slot] = min(wish, self._preferred.get(slot, wish))
+                self.wishes[slot] = min(wish, self.wishes.get(slot, wish))
 
     def preferred(self, slot: int) -> int | None:
         """The gateway that is to lead a slot, if somebody has said so of one of its partitions; of several
         that disagree the first one's, in the order of topics' ids and partitions.
         """
-        wish = self._preferred.get(slot)
+        wish = self.wishes.get(slot)
         return None if wish is None else wish[2]

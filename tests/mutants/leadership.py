@@ -4,7 +4,8 @@ from tests.mutants.mutant import Mutant
 
 SLOTS = "gateway/leadership/slots.py"
 BALANCE = "gateway/leadership/balance.py"
-NEXT_TABLE = "gateway/leadership/next_table.py"
+NEXT_EVENNESS = "gateway/leadership/evenness.py"
+TABLE = "gateway/leadership/next_table.py"
 TABLE = "gateway/leadership/table.py"
 RECORDS = "gateway/leadership/records.py"
 
@@ -12,6 +13,7 @@ ROOM = "tests/unit/gateway/leadership/"
 OF_SLOTS = f"{ROOM}test_slots.py::"
 OF_BALANCE = f"{ROOM}test_balance.py::"
 OF_NEXT_TABLE = f"{ROOM}test_next_table.py::"
+OF_EVENNESS = f"{ROOM}test_evenness.py::"
 OF_TABLE = f"{ROOM}test_table.py::"
 OF_RECORDS = f"{ROOM}test_records.py::"
 
@@ -36,7 +38,7 @@ MUTANTS = (
         "the-last-wish-of-a-slot-counts",
         "Gateways that heard of two wishes in another order give a slot to and fro without an end.",
         SLOTS,
-        "min(wish, self._preferred.get(slot, wish))",
+        "min(wish, self.wishes.get(slot, wish))",
         "wish",
         (f"{OF_SLOTS}test_the_first_partition_of_a_slot_decides_where_several_are_wanted_elsewhere",),
     ),
@@ -180,6 +182,22 @@ MUTANTS = (
         "                    yield None\n",
         "                    pass\n",
         (f"{OF_NEXT_TABLE}test_others_have_their_turn_while_it_looks",),
+    ),
+    Mutant(
+        "a-look-that-is-due-is-waited-for",
+        "A gateway whose look has to wait spins meanwhile.",
+        EVENNESS,
+        "        self._is_due = True\n        self.next_look = math.inf\n",
+        "        self._is_due = True\n",
+        (f"{OF_EVENNESS}test_it_looks_every_period_and_waits_for_nothing_while_a_look_is_due",),
+    ),
+    Mutant(
+        "an-empty-slot-is-a-reason",
+        "Slots go round the ring again when a topic is deleted, and then partitions of other topics move.",
+        EVENNESS,
+        "before != now and weight",
+        "before != now",
+        (f"{OF_EVENNESS}test_a_slot_that_moves_with_nothing_in_it_is_no_reason",),
     ),
     Mutant(
         "an-older-life-leads-on",

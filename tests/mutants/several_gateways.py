@@ -157,6 +157,14 @@ MUTANTS = (
         (f"{OF_LEADING}test_shares_become_even_once_nothing_waits_to_be_recovered",),
     ),
     Mutant(
+        "topics-move-partitions",
+        "A new topic's first clients meet errors, since some partition moves as soon as it is created.",
+        "gateway/cluster/leading.py",
+        "self._evenness.is_due(owners, gateways, occupancy) and not is_behind",
+        "self._evenness.is_due(owners, gateways, occupancy) in {True, False} and not is_behind",
+        (f"{OF_LEADING}test_topics_that_come_and_go_move_nothing_until_it_is_time_to_look",),
+    ),
+    Mutant(
         "what-leaves-takes-batches",
         "A batch is appended when its segment has its end already.",
         "gateway/log/partition.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count, islice
 from typing import Any
 from unittest.mock import patch
 
@@ -12,8 +13,9 @@ from trio.testing import wait_all_tasks_blocked
 from gateway.catalog import keys
 from gateway.catalog.interface import CatalogLost
 from gateway.cluster.leading import CALM_SECONDS, GIVE_SECONDS
+from gateway.leadership.evenness import PERIOD_SECONDS
 from gateway.leadership.records import AliveRecord, pack_alive, pack_slot, slot_text
-from gateway.leadership.slots import SLOTS
+from gateway.leadership.slots import SLOTS, first_slot
 from gateway.leadership.table import Leader
 from gateway.log.partition import LED_ELSEWHERE, PartitionState
 from gateway.log.recovery.recovery import Recovery
@@ -296,5 +298,35 @@ def test_shares_become_even_once_nothing_waits_to_be_recovered() -> None:
             assert (len(one.led), len(two.led)) == (PARTITIONS, 0)
         await cluster.settle()
         assert (len(one.led), len(two.led)) == (PARTITIONS // 2, PARTITIONS // 2)
+
+    run(body)
+
+
+def test_topics_that_come_and_go_move_nothing_until_it_is_time_to_look() -> None:
+    """A topic's leader moved to another gateway a tenth of a second after it was created, while its first
+    clients were at work: librdkafka's query of watermarks ends with NOT_LEADER_OR_FOLLOWER then.
+    """
+
+    async def body(cluster: Cluster) -> None:
+        one, two = await cluster.start(1, "A"), await cluster.start(2, "B")
+        await one.broker.create_topic("orders", PARTITIONS, {}, 1)
+        await cluster.settle()
+        for told in (one.went, two.came):
+            told.clear()
+        at_one = (name for name in map("t-{}".format, count()) if first_slot(name.encode()) % 2 == 0)
+        names = list(islice(at_one, 4))
+        for name in names:
+            await one.broker.create_topic(name, 1, {}, 1)
+            await cluster.settle()
+        assert one.went == two.went == []
+        await trio.sleep(PERIOD_SECONDS)
+        await cluster.settle()
+        assert len(one.went) == len(two.came) == 2, "7 and 3 before, 5 and 5 after"
+        for name in names:
+            topic = one.broker.topics.get(name)
+            assert topic is not None
+            await one.broker.delete_topic(topic)
+            await cluster.settle()
+        assert (len(one.went), two.went) == (2, [])
 
     run(body)

@@ -1,0 +1,62 @@
+"""When a gateway looks whether what it leads could be shared more evenly. Pure: it is told the time.
+
+It does so when gateways come, go or drain, when somebody wants partitions elsewhere or no longer does, and
+after every move of partitions, until a look finds nothing more to move. Besides that it looks every
+`PERIOD_SECONDS`.
+
+Rule: no topic that is created or deleted, and no partition that is added, has anything move at once. A new
+topic's leaders stay who they are while its first clients find them, and clients that do not ask again when a
+leader has moved (librdkafka's query of watermarks, for one) meet no error. What topics have left uneven
+becomes even within the period, as under Kafka's `auto.leader.rebalance.enable`.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from gateway.leadership.balance import Gateway
+from gateway.leadership.slots import Occupancy
+
+PERIOD_SECONDS: Final = 300.0
+"""Kafka's default of `leader.imbalance.check.interval.seconds`."""
+
+
+class Evenness:
+    """One gateway life's."""
+
+    def __init__(self) -> None:
+        self.next_look = math.inf
+        """When to look although nothing is different; never while a look is due."""
+        self._is_due = True
+        self._gateways: Sequence[Gateway] = ()
+        self._wishes: object = None
+        self._owners: Sequence[int] = ()
+
+    def at(self, now: float) -> None:
+        """It is so late."""
+        if now >= self.next_look:
+            self._come_due()
+
+    def is_due(self, owners: Sequence[int], gateways: Sequence[Gateway], occupancy: Occupancy) -> bool:
+        """Whether to look now, by the id of each slot's leader, who is alive, and what is in the slots.
+
+        It stays due until `looked`. A slot that moves with nothing in it is no reason.
+        """
+        wishes = occupancy.wishes
+        moved = any(
+            before != now and weight
+            for before, now, weight in zip(self._owners, owners, occupancy.weights, strict=False)
+        )
+        if moved or (gateways, wishes) != (self._gateways, self._wishes):
+            self._come_due()
+        self._owners, self._gateways, self._wishes = owners, gateways, wishes
+        return self._is_due
+
+    def looked(self, now: float) -> None:
+        """There is nothing to move."""
+        self._is_due = False
+        self.next_look = now + PERIOD_SECONDS
+
+    def _come_due(self) -> None:
+        self._is_due = True
+        self.next_look = math.inf
