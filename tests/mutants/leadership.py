@@ -4,8 +4,8 @@ from tests.mutants.mutant import Mutant
 
 SLOTS = "gateway/leadership/slots.py"
 BALANCE = "gateway/leadership/balance.py"
-NEXT_EVENNESS = "gateway/leadership/evenness.py"
-TABLE = "gateway/leadership/next_table.py"
+NEXT_TABLE = "gateway/leadership/next_table.py"
+EVENNESS = "gateway/leadership/evenness.py"
 TABLE = "gateway/leadership/table.py"
 RECORDS = "gateway/leadership/records.py"
 
