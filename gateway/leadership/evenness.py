@@ -1,13 +1,13 @@
-"""When a gateway looks whether what it leads could be shared more evenly. Pure: it is told the time.
+"""When a gateway checks whether what it leads could be shared more evenly. Pure: it is told the time.
 
-It does so when gateways come, go or drain, when somebody wants partitions elsewhere or no longer does, and
-after every move of partitions, until a look finds nothing more to move. Besides that it looks every
-`PERIOD_SECONDS`.
+It looks when gateways come, go or drain, when somebody wants partitions elsewhere or no longer does (a wish
+ends with its topic, too), and after every move of partitions, until a look finds nothing more to move.
+Besides that it looks every `PERIOD_SECONDS`.
 
-Rule: no topic that is created or deleted, and no partition that is added, has anything move at once. A new
-topic's leaders stay who they are while its first clients find them, and clients that do not ask again when a
-leader has moved (librdkafka's query of watermarks, for one) meet no error. What topics have left uneven
-becomes even within the period, as under Kafka's `auto.leader.rebalance.enable`.
+Rule: nothing moves at once because a topic is created or deleted, or partitions are added. A new topic's
+leaders stay who they are while its first clients find them, and clients that do not ask again when a leader
+has moved (librdkafka's query of watermarks, for one) meet no error. What topics have left uneven waits for
+the next look, as it does under Kafka's `auto.leader.rebalance.enable`.
 """
 
 import math
@@ -31,6 +31,7 @@ class Evenness:
         self._gateways: Sequence[Gateway] = ()
         self._wishes: object = None
         self._owners: Sequence[int] = ()
+        self._weights: Sequence[int] = ()
 
     def at(self, now: float) -> None:
         """It is so late."""
@@ -40,16 +41,17 @@ class Evenness:
     def is_due(self, owners: Sequence[int], gateways: Sequence[Gateway], occupancy: Occupancy) -> bool:
         """Whether to look now, by the id of each slot's leader, who is alive, and what is in the slots.
 
-        It stays due until `looked`. A slot that moves with nothing in it is no reason.
+        It stays due until `looked`. A slot that moves with nothing in it is no reason, nor is one into which
+        a topic has come since.
         """
-        wishes = occupancy.wishes
+        wishes, weights = occupancy.wishes, occupancy.weights
         moved = any(
-            before != now and weight
-            for before, now, weight in zip(self._owners, owners, occupancy.weights, strict=False)
+            before != now and had and has
+            for before, now, had, has in zip(self._owners, owners, self._weights, weights, strict=False)
         )
         if moved or (gateways, wishes) != (self._gateways, self._wishes):
             self._come_due()
-        self._owners, self._gateways, self._wishes = owners, gateways, wishes
+        self._owners, self._weights, self._gateways, self._wishes = owners, weights, gateways, wishes
         return self._is_due
 
     def looked(self, now: float) -> None:

@@ -7,8 +7,8 @@ In this order, each kind only with what the ones before have changed:
 3. slots of a gateway that is draining go where they go best (`Why.DRAINING`);
 4. slots that somebody wants elsewhere go there (`Why.PREFERRED`);
 5. other slots with partitions move while that makes the table more even (`Why.UNEVEN`,
-   `gateway.leadership.balance`), those first that gain most; when somebody looks for such moves,
-   `gateway.leadership.evenness` decides;
+   `gateway.leadership.balance`), those first that gain most; `gateway.leadership.evenness`
+   decides when such moves are looked for;
 6. slots without partitions go back to the gateway whose turn they are round the ring, so that topics which
    are created later are even at once (`Why.FREE`). Nobody notices: there is nothing to lead.
 

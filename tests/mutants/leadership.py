@@ -195,7 +195,7 @@ MUTANTS = (
         "an-empty-slot-is-a-reason",
         "Slots go round the ring again when a topic is deleted, and then partitions of other topics move.",
         EVENNESS,
-        "before != now and weight",
+        "before != now and had and has",
         "before != now",
         (f"{OF_EVENNESS}test_a_slot_that_moves_with_nothing_in_it_is_no_reason",),
     ),

@@ -85,6 +85,12 @@ def test_a_slot_that_moves_with_nothing_in_it_is_no_reason() -> None:
     assert not is_due(looked(), owners=given(AT + 4))
 
 
+def test_a_topic_that_is_created_in_a_slot_that_was_free_as_it_moved_is_no_reason() -> None:
+    evenness = looked()
+    assert not is_due(evenness, topics=())
+    assert not is_due(evenness, owners=given(AT))
+
+
 def test_it_looks_every_period_and_waits_for_nothing_while_a_look_is_due() -> None:
     evenness = looked()
     assert evenness.next_look == NOW + PERIOD_SECONDS
