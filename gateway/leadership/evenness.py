@@ -11,7 +11,7 @@ the next look, as it does under Kafka's `auto.leader.rebalance.enable`.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gateway.leadership.balance import Gateway
@@ -26,17 +26,16 @@ class Evenness:
 
     def __init__(self) -> None:
         self.next_look = math.inf
-        """When to look although nothing is different; never while a look is due."""
-        self._is_due = True
+        """When to look although nothing is different; infinite while a look is due, as at first."""
         self._gateways: Sequence[Gateway] = ()
-        self._wishes: object = None
+        self._wishes: Mapping[int, object] = {}
         self._owners: Sequence[int] = ()
         self._weights: Sequence[int] = ()
 
     def at(self, now: float) -> None:
         """It is so late."""
         if now >= self.next_look:
-            self._come_due()
+            self.next_look = math.inf
 
     def is_due(self, owners: Sequence[int], gateways: Sequence[Gateway], occupancy: Occupancy) -> bool:
         """Whether to look now, by the id of each slot's leader, who is alive, and what is in the slots.
@@ -50,15 +49,10 @@ class Evenness:
             for before, now, had, has in zip(self._owners, owners, self._weights, weights, strict=False)
         )
         if moved or (gateways, wishes) != (self._gateways, self._wishes):
-            self._come_due()
+            self.next_look = math.inf
         self._owners, self._weights, self._gateways, self._wishes = owners, weights, gateways, wishes
-        return self._is_due
+        return self.next_look == math.inf
 
     def looked(self, now: float) -> None:
         """There is nothing to move."""
-        self._is_due = False
         self.next_look = now + PERIOD_SECONDS
-
-    def _come_due(self) -> None:
-        self._is_due = True
-        self.next_look = math.inf

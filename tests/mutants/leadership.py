@@ -187,8 +187,8 @@ MUTANTS = (
         "a-look-that-is-due-is-waited-for",
         "A gateway whose look has to wait spins meanwhile.",
         EVENNESS,
-        "        self._is_due = True\n        self.next_look = math.inf\n",
-        "        self._is_due = True\n",
+        "        if now >= self.next_look:\n            self.next_look = math.inf\n",
+        "",
         (f"{OF_EVENNESS}test_it_looks_every_period_and_waits_for_nothing_while_a_look_is_due",),
     ),
     Mutant(
