@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from tests.faults.checker import Problem
 from tests.faults.history import History, Result, Sent
@@ -64,30 +65,32 @@ class ClientLoad:
     def _send_all(self) -> None:
         given = self._process.stdin
         assert given is not None
-        while not self._stop.wait(self._pause):
-            number, partition = self._number, self._number % self._partitions
-            if number - self.acked - self.unknown > MOST_IN_FLIGHT:
-                continue
-            value = make_value(self.name, number, RECORD_BYTES)
-            self._history.add(Sent(self.name, number, partition, read_value(value)[2]))
-            self._number += 1
-            try:
-                given.write(f"{number}\t{partition}\t{value.decode()}\n")
-            except OSError:
-                return  # it has ended; `stop` says so
-        given.close()
+        # Where it has ended, `stop` says so; a close sends what is left, and fails as a write does.
+        with suppress(BrokenPipeError), given:
+            while not self._stop.wait(self._pause):
+                if self._number - self.acked - self.unknown <= MOST_IN_FLIGHT:
+                    self._give(given)
+
+    def _give(self, given: IO[str]) -> None:
+        """The next record, to the next partition."""
+        number, partition = self._number, self._number % self._partitions
+        value = make_value(self.name, number, RECORD_BYTES)
+        self._history.add(Sent(self.name, number, partition, read_value(value)[2]))
+        self._number += 1
+        given.write(f"{number}\t{partition}\t{value.decode()}\n")
 
     def _hear_all(self) -> None:
         told = self._process.stdout
         assert told is not None
-        for line in told:
-            number, outcome, *why = line.rstrip("\n").split("\t")
-            if outcome == "error":
-                self.unknown += 1
-                self._history.add(Result(self.name, int(number), "unknown", why=" ".join(why)))
-            else:
-                self.acked += 1
-                self._history.add(Result(self.name, int(number), "ok", int(outcome)))
+        with told:
+            for line in told:
+                number, outcome, *why = line.rstrip("\n").split("\t")
+                if outcome == "error":
+                    self.unknown += 1
+                    self._history.add(Result(self.name, int(number), "unknown", why=" ".join(why)))
+                else:
+                    self.acked += 1
+                    self._history.add(Result(self.name, int(number), "ok", int(outcome)))
 
     def wait_until_it_has_begun(self) -> None:
         """Until its first record is acknowledged."""
