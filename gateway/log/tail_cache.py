@@ -8,9 +8,6 @@ this life, or has left, is read from a store.
 from bisect import bisect_left, bisect_right
 from collections import deque
 
-DEFAULT_BYTES = 64 * 1024 * 1024
-"""Bound of the cache: a few seconds of a busy gateway, so that consumers at the tail never reach a disk."""
-
 ENTRY_OVERHEAD_BYTES = 400
 """Counted per batch besides its bytes, so that a million tiny batches cannot outgrow the bound."""
 
@@ -23,7 +20,7 @@ Batch = bytes | bytearray | memoryview
 class TailCache:
     """The common bound. `evictions` counts batches that left."""
 
-    def __init__(self, limit_bytes: int = DEFAULT_BYTES) -> None:
+    def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.bytes = 0
         self.evictions = 0

@@ -39,7 +39,7 @@ FIRST_LINES = 10
 PRODUCER_BYTES = 256 * MIB
 """All lines together are larger with what a process of ours has at least."""
 
-GATEWAY_MAY_HOLD = (256 + 256 + 64 + 64 + 64) * MIB
+GATEWAY_MAY_HOLD = (256 + 256 + 64 + 48 + 64) * MIB
 """What docs/limits.md lets a gateway hold: large requests, large answers, small requests, the tail cache and
 what is not acknowledged."""
 HEADROOM = 128 * MIB

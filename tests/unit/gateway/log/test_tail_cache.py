@@ -41,7 +41,7 @@ def filled(hot: HotBatches, sizes: list[int], records: int) -> list[tuple[int, b
 def test_what_is_given_is_what_a_look_at_each_batch_finds(
     sizes: list[int], records: int, evicted: int, below: int, data: st.DataObject
 ) -> None:
-    hot = HotBatches(TailCache())
+    hot = HotBatches(TailCache(limit_bytes=1 << 30))
     batches = filled(hot, sizes, records)
     for _ in range(evicted):
         hot.evict_first()
