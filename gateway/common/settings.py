@@ -99,9 +99,9 @@ class LogSettings:
     """Fetch sessions that are kept; Kafka's `max.incremental.fetch.session.cache.slots`."""
 
     tail_cache_bytes: int = 48 * 1024 * 1024
-    """Bytes of the newest batches kept in memory, all partitions together, so that consumers that keep up never
-    reach a disk: half a second of a log that gets 100 MB each second. With 64 MiB a process under full load had a
-    little more than a fifth of the memory that Apache Kafka's had, with this less."""
+    """Bytes of the newest batches kept in memory, all partitions together, so that consumers that keep up
+    never reach a disk: half a second of a log that gets 100 MB each second. With 64 MiB a process under full
+    load had a little more than a fifth of the memory that Apache Kafka's has."""
 
     max_client_connections: int = 5_000
     """Connections of one client at once, which is an address here: half of all that there may be. Kafka's
