@@ -101,7 +101,7 @@ class LogSettings:
     tail_cache_bytes: int = 48 * 1024 * 1024
     """Bytes of the newest batches kept in memory, all partitions together, so that consumers that keep up
     never reach a disk: half a second of a log that gets 100 MB each second. With 64 MiB a process under full
-    load had a little more than a fifth of the memory that Apache Kafka's has."""
+    load has a little more than a fifth of the memory that Apache Kafka has."""
 
     max_client_connections: int = 5_000
     """Connections of one client at once, which is an address here: half of all that there may be. Kafka's

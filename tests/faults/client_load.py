@@ -55,6 +55,8 @@ class ClientLoad:
                 bufsize=1,
             )
         self._number = 0
+        self._gave_all = False
+        """It was given records until it was told to stop."""
         self._threads = [
             threading.Thread(target=run, name=f"{client} {run.__name__}", daemon=True)
             for run in (self._send_all, self._hear_all)
@@ -65,11 +67,12 @@ class ClientLoad:
     def _send_all(self) -> None:
         given = self._process.stdin
         assert given is not None
-        # Where it has ended, `stop` says so; a close sends what is left, and fails as a write does.
+        # Where the program has ended, `stop` says so; a close sends what is left, and fails as a write does.
         with suppress(BrokenPipeError), given:
             while not self._stop.wait(self._pause):
                 if self._number - self.acked - self.unknown <= MOST_IN_FLIGHT:
                     self._give(given)
+            self._gave_all = True
 
     def _give(self, given: IO[str]) -> None:
         """The next record, to the next partition."""
@@ -108,10 +111,8 @@ class ClientLoad:
         except subprocess.TimeoutExpired:
             code = None
         self.kill9()
-        for thread in self._threads:
-            thread.join()
         left = self._number - self.acked - self.unknown
-        if code == 0 and left == 0:
+        if code == 0 and left == 0 and self._gave_all:
             return []
         how = "does not end" if code is None else f"ended with {code}"
         return [Problem("stuck client", f"{self.name} {how}, {left} without a result: {self._tail()}")]
@@ -120,6 +121,8 @@ class ClientLoad:
         self._stop.set()
         self._process.kill()
         self._process.wait()
+        for thread in self._threads:
+            thread.join()
 
     def _tail(self) -> str:
         return self._said.read_text(errors="replace")[-TAIL_CHARACTERS:]
