@@ -73,15 +73,16 @@ class Prometheus(ServerProcess):
 
     def firing(self) -> set[str]:
         """The names of the alerts that fire now."""
-        return {
-            one["labels"]["alertname"] for one in self.api("alerts")["alerts"] if one["state"] == "firing"
-        }
+        return {one["labels"]["alertname"] for one in self._alerts_that_fire()}
+
+    def _alerts_that_fire(self) -> list[dict[str, Any]]:
+        return [one for one in self.api("alerts")["alerts"] if one["state"] == "firing"]
 
     def wait_for(self, what: Callable[[], bool], why: str, seconds: float = 90.0) -> None:
         """Until it is so. Raises AssertionError with `why` when that takes longer."""
         deadline = time.monotonic() + seconds
         while not what():
-            assert time.monotonic() < deadline, f"{why}; firing: {sorted(self.firing())}"
+            assert time.monotonic() < deadline, f"{why}; firing: {self._alerts_that_fire()}"
             time.sleep(0.2)
 
     def wait_until_fires(self, *alerts: str) -> None:
