@@ -10,6 +10,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.faults.disks import roomy
 from tests.peers.mesh import GatewayProcess
 from tests.peers.standalone import Standalone
 
@@ -118,7 +119,10 @@ def group(bootstrap: str, name: str, topic: str, read: int) -> Iterator[Consumer
 def scene(directory: Path, *arguments: str) -> Iterator[Scene]:
     """A filled server, one group that is behind, and one that nobody is in any more."""
     options = ("--http", "127.0.0.1:0", "--group-initial-rebalance-delay-ms", "0", *arguments)
-    with Standalone(directory / "data", *options, directory=directory) as server:
+    with (
+        roomy(directory / "disk") as disk,
+        Standalone(disk / "data", *options, directory=directory) as server,
+    ):
         made = Scene(server)
         made.fill()
         with group(server.bootstrap, STRANGE_GROUP, "payments", 60):

@@ -7,13 +7,17 @@ from playwright.sync_api import expect
 
 from tests.browser.chromium import Watched
 from tests.browser.scene import Scene
+from tests.faults.disks import roomy
 from tests.peers.mesh import MeshCluster
 
 Open = Callable[..., Watched]
 
 
 def test_a_store_that_is_away_is_named_until_it_is_back(tmp_path: Path, open_page: Open) -> None:
-    with MeshCluster(tmp_path, 3, ("--http", "127.0.0.1:0", "--topics", "orders:4")) as mesh:
+    with (
+        roomy(tmp_path / "disk") as disk,
+        MeshCluster(disk, 3, ("--http", "127.0.0.1:0", "--topics", "orders:4")) as mesh,
+    ):
         watched = open_page(Scene(mesh.gateway).origin)
         page = watched.go("now")
         expect(page.locator("h1")).to_have_text("Nothing is wrong.")

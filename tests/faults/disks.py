@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -29,6 +29,7 @@ from tests.peers.process import ServerProcess
 from tests.peers.requirements import require
 
 TO_DISK = "fdatasync,fsync"
+ROOMY_BYTES = 256 * 1024 * 1024
 ATTACH_SECONDS = 20.0
 
 
@@ -79,6 +80,19 @@ class SmallDisk:
     @property
     def _ballast(self) -> Path:
         return self.path / "ballast"
+
+
+@contextmanager
+def roomy(path: Path) -> Iterator[Path]:
+    """A new directory for the data of a test, on a disk of its own that is empty: how full the machine's is
+    must not decide what its server says. On the machine's where nobody may mount one.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(SmallDisk(path, ROOMY_BYTES))
+        except pytest.skip.Exception:
+            path.mkdir(parents=True, exist_ok=True)
+        yield path
 
 
 def _mount(*arguments: str) -> None:

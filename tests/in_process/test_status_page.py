@@ -35,6 +35,8 @@ from tests.in_process.pages import Pages, with_pages
 from wireproto.kafka.errors import ErrorCode
 from wireproto.records.builder import RecordFields, build_batch
 
+pytestmark = pytest.mark.usefixtures("roomy_disk")
+
 PATIENCE_SECONDS = 60
 TICK_SECONDS = 0.1
 TOPICS = (("orders", 2), ("clicks", 1))

@@ -12,6 +12,8 @@ from gateway.http import live, rounds
 from tests.in_process.http_client import EventStream, ask, events
 from tests.in_process.several_stores import Cluster, WithStores
 
+pytestmark = pytest.mark.usefixtures("roomy_disk")
+
 TICK_SECONDS = 0.1
 
 
