@@ -82,15 +82,21 @@ class SmallDisk:
         return self.path / "ballast"
 
 
+def mounted(stack: ExitStack, path: Path, size: int) -> SmallDisk | None:
+    """One that lasts as long as the stack; None where nobody may mount."""
+    try:
+        return stack.enter_context(SmallDisk(path, size))
+    except pytest.skip.Exception:
+        return None
+
+
 @contextmanager
 def roomy(path: Path) -> Iterator[Path]:
     """A new directory for the data of a test, on a disk of its own that is empty: how full the machine's is
     must not decide what its server says. On the machine's where nobody may mount one.
     """
     with ExitStack() as stack:
-        try:
-            stack.enter_context(SmallDisk(path, ROOMY_BYTES))
-        except pytest.skip.Exception:
+        if mounted(stack, path, ROOMY_BYTES) is None:
             path.mkdir(parents=True, exist_ok=True)
         yield path
 

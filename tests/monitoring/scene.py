@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, Self
 
-import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
 from tests.clients.stored import create_replicated_topic
-from tests.faults.disks import SmallDisk
+from tests.faults.disks import SmallDisk, mounted
 from tests.monitoring.prometheus import Prometheus
 from tests.monitoring.rules import SHORTEST_RANGE_SECONDS
 from tests.peers.mesh import MeshCluster
@@ -95,16 +94,15 @@ def watched_mesh(path: Path) -> Iterator[Watched]:
     for store, target in zip(mesh.stores, targets[2:], strict=True):
         store.arguments = [f"--metrics={target}"]
     with ExitStack() as stack:
-        disks: list[SmallDisk] = []
-        with suppress(pytest.skip.Exception):  # the test that fills one says so
-            for number, store in enumerate(mesh.stores):
-                disks.append(stack.enter_context(SmallDisk(path / f"disk-{number}", DISK_BYTES)))
-                store.data = disks[-1].path / "data"
+        disks = [mounted(stack, path / f"disk-{store.name}", DISK_BYTES) for store in mesh.stores]
+        for store, disk in zip(mesh.stores, disks, strict=True):
+            if disk is not None:
+                store.data = disk.path / "data"
         stack.enter_context(mesh)
         create_replicated_topic(mesh.bootstrap, TOPIC, 4, 3)
         prometheus = stack.enter_context(Prometheus(path / "prometheus", targets))
         load = stack.enter_context(Load(mesh.bootstrap))
-        made = Watched(mesh, disks[0] if disks else None, prometheus, load)
+        made = Watched(mesh, disks[0], prometheus, load)
         made.consuming.enter_context(load.consumer())
         stack.callback(made.consuming.close)
         pace = f"deriv(dafka_group_position_records[{SHORTEST_RANGE_SECONDS}s]) > 0"
